@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "libclient/core/watch.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
@@ -45,6 +46,8 @@ static bool scan_step_past_holds(const struct sb_scan *scan)
 
         if (!scan->past)
                 return true;
+        if (scan->watched)
+                return sb_bus_keeps_cut(scan->bus, scan->cut, scan->prefix, scan->prefix_len);
         /* A:history-floor. */
         if (sb_load_acquire(&segment->super->history_floor) > scan->cut ||
                 (scan->end_ns != UINT64_MAX &&

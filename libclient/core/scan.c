@@ -25,6 +25,7 @@
 #include "libclient/core/scan-step.h"
 #include "libclient/core/sized.h"
 #include "libclient/core/use.h"
+#include "libclient/core/watch.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
@@ -48,10 +49,14 @@ static int scan_take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut
         if (r != 0)
                 return r;
         scan->cut = cut;
-        /* After the announcement: until here the mark kept the cut, from here on the scan does. */
-        if (sb_past_marked(&handle->segment, cut))
+        /* After the announcement: until here the mark, or a watch, kept the cut, from here on the
+         * scan does. */
+        if (sb_past_marked(&handle->segment, cut) || sb_bus_holds_cut(bus, cut))
                 return 0;
         scan->past = true;
+        scan->watched = sb_bus_keeps_cut(bus, cut, scan->prefix, scan->prefix_len);
+        if (scan->watched)
+                return 0;
         scan->rules = sb_load_acquire(&handle->segment.super->rule_count); /* A:rule. */
         if (sb_past_kept_all(handle, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
                 return 0;

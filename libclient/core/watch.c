@@ -20,14 +20,17 @@
 #include "libclient/core/bus.h"
 #include "libclient/core/fd.h"
 #include "libclient/core/sized.h"
+#include "libclient/core/prefix.h"
 #include "libclient/core/use.h"
 #include "ring/op/watch.h"
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
+#include "shm/mvcc/clock.h"
 #include "shm/notify/bell.h"
 
 struct sb_watch {
@@ -35,6 +38,9 @@ struct sb_watch {
         uint32_t place;     /* in the bus's table */
         bool dirty;         /* it is to be looked at */
         struct sb_op_watch op;
+        struct sb_prefix_watch *prefix; /* NULL: a watch of one key, which is op */
+        /* What changes when there is something: the key's cell, or the tail of the hints. */
+        const struct sb_word64 *spot;
 };
 
 /* ---- the table ---- */
@@ -81,6 +87,15 @@ static void watch_take_bits(struct sb_bus *bus)
                 }
 }
 
+/* Whether the next look at the watch gives something, or says that something is lost. */
+static bool watch_has(struct sb_watch *watch)
+{
+        struct sb_bus *bus = watch->bus;
+
+        return watch->prefix ? sb_prefix_fill(bus, watch->prefix, true) != SB_E_TIMED_OUT
+                             : sb_op_watch_has(&bus->handle, &watch->op);
+}
+
 /* Whether any watch has something. Those that have nothing are not dirty any more. */
 static bool watch_any_has(struct sb_bus *bus)
 {
@@ -95,7 +110,7 @@ static bool watch_any_has(struct sb_bus *bus)
 
                 if (!watch || !watch->dirty)
                         continue;
-                watch->dirty = sb_op_watch_has(&bus->handle, &watch->op);
+                watch->dirty = watch_has(watch);
                 if (watch->dirty) {
                         watches->found = place % watches->capacity;
                         return true;
@@ -154,15 +169,20 @@ static uint64_t watch_now(const struct sb_bus *bus)
         return os->now_ns(os->context);
 }
 
-/* Look, without a system call, until a bit is set, @watch's cell changes (NULL: of none), the wait
+/* What @watch's spot says: for a caller that spins, and looks at the watch when it has changed. */
+static uint64_t watch_spot(const struct sb_watch *watch)
+{
+        return sb_load_relaxed(watch->spot); /* Relaxed: compared with itself. */
+}
+
+/* Look, without a system call, until a bit is set, @watch's spot changes (NULL: of none), the wait
  * is to end, or @end. Return: whether something came. */
 static bool watch_spin(
         struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t end)
 {
         do {
                 for (int turn = 0; turn < 32; turn++) {
-                        if (sb_bell_is_dirty(&bus->handle) ||
-                                (watch && sb_watch_moved(&watch->op, seen)))
+                        if (sb_bell_is_dirty(&bus->handle) || (watch && watch_spot(watch) != seen))
                                 return true;
                         sb_stall();
                 }
@@ -183,7 +203,7 @@ static int watch_must_end(struct sb_bus *bus, uint64_t now, uint64_t deadline_ns
         return now >= deadline_ns ? SB_E_TIMED_OUT : 0;
 }
 
-/* Wait until @watch (NULL: any) may have something: @seen is what its cell said before it was
+/* Wait until @watch (NULL: any) may have something: @seen is what its spot said before it was
  * looked at. Return: 0; SB_E_TIMED_OUT; SB_E_DETACHED; -EINTR. */
 static int watch_await(
         struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t deadline_ns)
@@ -206,11 +226,32 @@ static int watch_await(
 
 /* ---- opening ---- */
 
-/* Open a watch of a key: the arguments were checked. */
-static int watch_open_key(struct sb_bus *bus, struct sb_bytes key,
+/* Begin the watch, which has its place. Return: 0, SB_E_FULL, -EIO, -ENOMEM. */
+static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
+        const struct sb_watch_options *how)
+{
+        int r;
+
+        if ((how->flags & SB_PREFIX) != 0) {
+                r = sb_prefix_open(bus, key, watch->place,
+                        how->depth != 0 ? how->depth : SB_PREFIX_DEPTH,
+                        how->after != SB_ANY_REV ? how->after : 0, &watch->prefix);
+                if (r == 0)
+                        watch->spot = &watch->prefix->op.watch.ring.ring->tail;
+                return r;
+        }
+        r = sb_op_watch_begin(&bus->handle, key.data, (uint32_t)key.len, watch->place,
+                how->depth != 0 ? how->depth : SB_WATCH_DEPTH, SB_WATCH_VERSIONS, &watch->op);
+        watch->spot = watch->op.cell;
+        if (r == 0 && how->after != SB_ANY_REV)
+                watch->op.last = how->after;
+        return r;
+}
+
+/* Open a watch whose arguments were checked. */
+static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
         const struct sb_watch_options *how, struct sb_watch **ret_watch)
 {
-        uint32_t depth = how->depth != 0 ? how->depth : SB_WATCH_DEPTH;
         struct sb_watch *watch = calloc(1, sizeof(*watch));
         int r;
 
@@ -221,15 +262,12 @@ static int watch_open_key(struct sb_bus *bus, struct sb_bytes key,
                 free(watch);
                 return r;
         }
-        r = sb_op_watch_begin(
-                &bus->handle, key.data, (uint32_t)key.len, watch->place, depth, &watch->op);
+        r = watch_begin(bus, watch, key, how);
         if (r != 0) {
                 bus->watches.table[watch->place] = NULL;
                 free(watch);
                 return sb_bus_result(bus, r);
         }
-        if (how->after != SB_ANY_REV)
-                watch->op.last = how->after;
         watch->bus = bus;
         watch->dirty = true;
         *ret_watch = watch;
@@ -246,7 +284,8 @@ static bool watch_options_fit(const struct sb_watch_options *how)
                 return false;
         if (!(flags & SB_PREFIX))
                 return !(flags & SB_AFTER_CUT);
-        return (flags & SB_AFTER_CUT) != 0 || how->after == SB_ANY_REV;
+        return (flags & SB_AFTER_CUT) != 0 ? how->after > SB_STAMP_PLACEHOLDER
+                                           : how->after == SB_ANY_REV;
 }
 
 /* Open a watch as @how says, which is of this header's size. */
@@ -261,14 +300,17 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, const struct sb_w
                 r = sb_bus_key_check(bus, key);
                 if (r != 0)
                         return r;
-        } else if (key.len > bus->handle.segment.key_len_max) {
+        } else if (key.len > bus->handle.segment.key_len_max - SB_WATCH_PREFIX) {
                 return -ENAMETOOLONG;
         }
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        if ((how->flags & (SB_PREFIX | SB_BUFFERED)) != 0)
+        /* A cut that was not taken yet has no past. */
+        if ((how->flags & SB_AFTER_CUT) != 0 && !sb_clock_reaches(&bus->handle, how->after))
+                return -EINVAL;
+        if ((how->flags & SB_BUFFERED) != 0)
                 return -ENOTSUP;
-        return watch_open_key(bus, key, how, ret_watch);
+        return watch_open_checked(bus, key, how, ret_watch);
 }
 
 int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
@@ -321,6 +363,32 @@ static void watch_fill_guard(
         ret_guard->reserved[2] = sb_bus_ticket_take(bus);
 }
 
+/* Take a change for the two guard words. Return: 0; SB_E_LAPPED; SB_E_TIMED_OUT: there is nothing;
+ * -ENOMEM. */
+static int watch_take(
+        struct sb_watch *watch, uint32_t first, uint32_t second, struct sb_op_change *ret)
+{
+        struct sb_bus *bus = watch->bus;
+        int r;
+
+        if (watch->prefix) {
+                sb_op_prefix_let_go(&bus->handle, &watch->prefix->op);
+                if (sb_bell_is_dirty(&bus->handle))
+                        watch_take_bits(bus);
+                r = sb_prefix_fill(bus, watch->prefix, watch->dirty);
+                return r == 0 ? sb_prefix_give(bus, watch->prefix, first, second, ret) : r;
+        }
+        switch (sb_op_watch_look(&bus->handle, &watch->op, first, second, ret)) {
+        case SB_WATCHED_CHANGE:
+                return 0;
+        case SB_WATCHED_LAPPED:
+                return SB_E_LAPPED;
+        case SB_WATCHED_NOTHING:
+                break;
+        }
+        return SB_E_TIMED_OUT;
+}
+
 /* One look. Return: 0: a change; SB_E_LAPPED; SB_E_TIMED_OUT: there is nothing; SB_E_FULL, -ENOMEM.
  */
 static int watch_look(struct sb_watch *watch, struct sb_guard *ret_guard)
@@ -335,16 +403,10 @@ static int watch_look(struct sb_watch *watch, struct sb_guard *ret_guard)
         /* The two that watch_fill_guard() will take. */
         first = bus->guards_free[bus->guard_free_count - 1];
         second = bus->guards_free[bus->guard_free_count - 2];
-        switch (sb_op_watch_look(&bus->handle, &watch->op, first, second, &change)) {
-        case SB_WATCHED_CHANGE:
+        r = watch_take(watch, first, second, &change);
+        if (r == 0)
                 watch_fill_guard(bus, &change, ret_guard);
-                return 0;
-        case SB_WATCHED_LAPPED:
-                return SB_E_LAPPED;
-        case SB_WATCHED_NOTHING:
-                break;
-        }
-        return SB_E_TIMED_OUT;
+        return r;
 }
 
 int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard *ret_guard)
@@ -360,7 +422,7 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
         if (!bus || sb_bus_detached(bus))
                 return SB_E_DETACHED;
         for (;;) {
-                seen = sb_watch_seen(&watch->op);
+                seen = watch_spot(watch);
                 r = watch_look(watch, ret_guard);
                 if (r != SB_E_TIMED_OUT) {
                         watch->dirty = true; /* there may be more */
@@ -483,7 +545,8 @@ int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
         if (!until.watches || !until.guards)
                 return -ENOMEM;
         for (; until.count < count; until.count++) {
-                r = watch_open_key(bus, keys[until.count], &from_now, &until.watches[until.count]);
+                r = watch_open_checked(
+                        bus, keys[until.count], &from_now, &until.watches[until.count]);
                 if (r != 0)
                         return r;
         }
@@ -499,6 +562,48 @@ int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
 
 /* ---- ending ---- */
 
+/* @gone: the segment is not this process's any more. */
+static void watch_end(struct sb_bus *bus, struct sb_watch *watch, bool gone)
+{
+        if (watch->prefix)
+                sb_prefix_close(bus, watch->prefix, gone);
+        else if (!gone)
+                sb_op_watch_end(&bus->handle, &watch->op);
+        watch->prefix = NULL;
+}
+
+uint64_t sb_watch_cut(const struct sb_watch *watch)
+{
+        return watch && watch->prefix ? watch->prefix->begun : 0;
+}
+
+bool sb_bus_holds_cut(const struct sb_bus *bus, uint64_t cut)
+{
+        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
+                const struct sb_watch *watch = bus->watches.table[place];
+
+                if (watch && watch->prefix && watch->prefix->begun == cut &&
+                        sb_prefix_holds(&bus->handle, &watch->prefix->op))
+                        return true;
+        }
+        return false;
+}
+
+bool sb_bus_keeps_cut(
+        const struct sb_bus *bus, uint64_t cut, const unsigned char *prefix, uint32_t prefix_len)
+{
+        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
+                const struct sb_watch *watch = bus->watches.table[place];
+
+                if (watch && watch->prefix && watch->prefix->begun == cut &&
+                        !watch->prefix->earlier && watch->prefix->op.prefix_len <= prefix_len &&
+                        memcmp(prefix, watch->prefix->prefix, watch->prefix->op.prefix_len) == 0 &&
+                        sb_op_prefix_keeps(&watch->prefix->op, cut))
+                        return true;
+        }
+        return false;
+}
+
 struct sb_watch *sb_watch_close(struct sb_watch *watch)
 {
         struct sb_bus *bus;
@@ -509,8 +614,7 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
         bus = watch->bus;
         if (bus) {
                 /* In a forked child the entry is the parent's. */
-                if (!sb_bus_detached(bus))
-                        sb_op_watch_end(&bus->handle, &watch->op);
+                watch_end(bus, watch, sb_bus_detached(bus));
                 bus->watches.table[watch->place] = NULL;
                 watch_settle(bus, true);
         }
@@ -525,8 +629,7 @@ void sb_bus_orphan_watches(struct sb_bus *bus, bool gone)
 
                 if (!watch)
                         continue;
-                if (!gone)
-                        sb_op_watch_end(&bus->handle, &watch->op);
+                watch_end(bus, watch, gone);
                 watch->bus = NULL;
         }
         free(bus->watches.table);

@@ -31,6 +31,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/mvcc/find-plain.h"
+#include "shm/notify/prefix.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
 
@@ -193,8 +194,8 @@ static inline __attribute__((always_inline)) void sb_overwrite_fault_live(struct
                 sb_magazine_publish(handle, &version->block);
 }
 
-/* Whether a rule of history, or a watch, may keep what the write replaced. Fault KEPT_UNASKED: it
- * is not asked. */
+/* Whether a rule of history, or a watch of the key, may keep what the write replaced. Fault
+ * KEPT_UNASKED: it is not asked. */
 static inline __attribute__((always_inline)) bool sb_overwrite_is_kept(const struct sb_found *found)
 {
         return (found->word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && !SB_FAULT(KEPT_UNASKED);
@@ -250,12 +251,16 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
  * older ones keep it from there; else its cell is noted, and pruned later. @entry: a free one to
  * give back, or 0; @old: NULL: a rule of history or a watch may keep it, and watchers are told;
  * @stamp: of @version. */
-void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
+__attribute__((cold)) void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
+/* The same, and the way into the magazine, where some prefix is watched: its watchers are told, if
+ * it is the key's. Return: whether @old went into the magazine. */
+__attribute__((cold)) bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 
 /* Behind a lost CAS on a cell: counts it, and gives way. @lost: how often this write has lost
  * before. */
-void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost);
+__attribute__((cold)) void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost);
 
 /* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false:
  * that was for sb_overwrite_later(). */
@@ -263,16 +268,19 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
         const struct sb_overwrite_block *block, struct sb_version *version,
         const struct sb_found *found, uint64_t stamp)
 {
-        bool held = SB_LIKELY(!sb_overwrite_is_kept(found)) &&
-                    SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&
-                    SB_LIKELY(sb_magazine_hold(
-                            handle, version, found->version, found->offset, block->entry));
-
-        if (SB_UNLIKELY(!held))
-                sb_overwrite_later(handle, version,
-                        sb_overwrite_is_kept(found) ? NULL : found->version, block->entry,
-                        found->cell, stamp);
-        return held;
+        if (SB_UNLIKELY(sb_overwrite_is_kept(found))) {
+                sb_overwrite_later(handle, version, NULL, block->entry, found->cell, stamp);
+                return false;
+        }
+        if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
+                return sb_overwrite_attend(
+                        handle, version, found->version, block->entry, found->cell, stamp);
+        if (SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&
+                SB_LIKELY(sb_magazine_hold(
+                        handle, version, found->version, found->offset, block->entry)))
+                return true;
+        sb_overwrite_later(handle, version, found->version, block->entry, found->cell, stamp);
+        return false;
 }
 
 /* What came of a write the short way: it happened, with ret->rev and ret->cut set; the key has

@@ -33,6 +33,7 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
@@ -236,6 +237,15 @@ static __attribute__((noinline)) struct sb_version *put_look_through(
         return version ? version : spot->head;
 }
 
+/* Takes a value that a value replaced into the magazine, if no cut can tell it from the new one. */
+static bool put_hold(struct sb_handle *handle, struct sb_version *version, struct sb_version *old,
+        uint64_t cut, uint32_t entry)
+{
+        return sb_version_has_value(old) && sb_version_has_value(version) &&
+               sb_horizon_passed(handle, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
+               sb_magazine_hold(handle, version, old, sb_offset_of(&handle->segment, old), entry);
+}
+
 /* Behind the install: takes the replaced version out of its chain, if this handle's prune horizon
  * says that no cut can tell it from the new one. A value that a value replaced goes into the
  * magazine; what a delete replaces goes into limbo and becomes free for every client, also when
@@ -244,9 +254,7 @@ static __attribute__((noinline)) struct sb_version *put_look_through(
 static bool put_supersede(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint64_t cut, uint32_t entry)
 {
-        if (sb_version_has_value(old) && sb_version_has_value(version) &&
-                sb_horizon_passed(handle, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
-                sb_magazine_hold(handle, version, old, sb_offset_of(&handle->segment, old), entry))
+        if (put_hold(handle, version, old, cut, entry))
                 return true;
         if (entry)
                 sb_magazine_vacate(handle, entry);
@@ -318,12 +326,26 @@ static __attribute__((noinline)) void put_outgrow(struct sb_handle *handle,
                 sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), outgrown.later);
 }
 
+/* Behind the stamp, and before the note goes: a hint for each watched prefix of the key. Return:
+ * whether what the write replaced stays for their readers. */
+static bool put_tell_prefixes(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t cell_number)
+{
+        /* The client filled the version by itself. */
+        return !SB_FAULT(TELL_LEFT_OUT) &&
+               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(sb_once(version->shape)),
+                       cell_number);
+}
+
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
         bool below;
 
         if (!old) {
+                if (sb_prefix_any(&handle->segment))
+                        (void)put_tell_prefixes(
+                                handle, version, sb_cell_number(&handle->segment, cell));
                 put_outgrow(handle, version, entry, cell, stamp);
                 return;
         }
@@ -336,6 +358,21 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
                 put_pass(handle, old);
         else
                 put_note_cell(handle, cell, stamp, below);
+}
+
+bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
+{
+        if (put_tell_prefixes(handle, version, sb_cell_number(&handle->segment, cell))) {
+                if (entry)
+                        sb_magazine_vacate(handle, entry);
+                put_note_cell(handle, cell, stamp, false);
+                return false;
+        }
+        if (put_hold(handle, version, old, stamp, entry))
+                return true;
+        sb_overwrite_later(handle, version, old, entry, cell, stamp);
+        return false;
 }
 
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */
@@ -361,6 +398,7 @@ static inline __attribute__((always_inline)) int put_install(
         const struct sb_op_write *write = attempt->write;
         struct sb_version *head = attempt->spot.head, *old = head,
                           *version = (struct sb_version *)(handle->segment.base + attempt->version);
+        bool awaited = false;
         uint64_t early;
 
         if (put_head_is_intent(handle, head)) {
@@ -394,10 +432,12 @@ static inline __attribute__((always_inline)) int put_install(
         put_fault_stamp(version, early);
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
+        if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
+                awaited = put_tell_prefixes(handle, version, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {
                 put_outgrow(handle, version, attempt->entry, attempt->spot.cell, ret->cut);
                 attempt->look_again = old != head || write->kind == SB_VERSION_DELETED;
-        } else if (SB_LIKELY(old == head)) {
+        } else if (SB_LIKELY(old == head) && SB_LIKELY(!awaited)) {
                 attempt->look_again =
                         !put_supersede(handle, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;

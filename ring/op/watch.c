@@ -42,6 +42,7 @@ struct beginning {
         uint64_t block; /* taken; 0: none */
         enum form form; /* what it is taken for */
         enum form want; /* what is missing, where the answer is AGAIN */
+        bool hints;     /* the ring is a prefix's */
 };
 
 /* ---- beginning ---- */
@@ -88,7 +89,8 @@ static int watch_publish(struct sb_handle *handle, struct beginning *begin, enum
         begin->want = form;
         if (!begin->block || begin->form != form)
                 return AGAIN;
-        sb_ring_fill(handle, begin->block, at, watch_slots(begin), watch_entries(begin));
+        sb_ring_fill(
+                handle, begin->block, at, watch_slots(begin), watch_entries(begin), begin->hints);
         if (!sb_cas64_full(link, 0, begin->block)) { /* R:publish > A:publish. */
                 sb_ring_retire(handle, node);        /* if it is a closed one */
                 return AGAIN;
@@ -107,7 +109,8 @@ static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct 
                 return AGAIN;
         if (!sb_ring_of(handle, node, ret))
                 return sb_pin_load(handle, &node->ring) ? -EIO : AGAIN;
-        if (sb_ring_depth(handle, node) >= begin->depth || SB_FAULT(DEPTH_LEFT_OUT))
+        /* A prefix's ring stays as it was made: what reads it goes by one row of slots. */
+        if (sb_ring_depth(handle, node) >= begin->depth || begin->hints || SB_FAULT(DEPTH_LEFT_OUT))
                 return 0;
         return watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);
 }
@@ -193,9 +196,10 @@ static int watch_try(struct sb_handle *handle, struct beginning *begin, struct s
 }
 
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
-        uint32_t depth, struct sb_op_watch *ret)
+        uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret)
 {
         struct beginning begin = {.key = key,
+                .hints = slots == SB_WATCH_HINTS,
                 .key_len = key_len,
                 .bit = bit,
                 .depth = depth,
@@ -300,8 +304,7 @@ static struct sb_version *watch_oldest(
         }
 }
 
-/* What the version replaced, if that is still there and was a value. */
-static struct sb_version *watch_replaced(struct sb_handle *handle, const struct sb_version *version)
+struct sb_version *sb_op_watch_replaced(struct sb_handle *handle, const struct sb_version *version)
 {
         bool trimmed = false;
         struct sb_version *old = watch_below(handle, version, &trimmed);
@@ -371,7 +374,7 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
                 watch->lapped = false;
                 watch->last = ret->version->rev;
                 ret->cut = sb_stamp(handle, ret->version);
-                ret->old = watch_replaced(handle, ret->version);
+                ret->old = sb_op_watch_replaced(handle, ret->version);
                 sb_guard_set(handle, guard, sb_offset_of(&handle->segment, ret->version));
                 if (ret->old)
                         sb_guard_set(handle, old_guard, sb_offset_of(&handle->segment, ret->old));

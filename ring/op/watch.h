@@ -39,11 +39,14 @@ struct sb_op_watch {
         bool lapped; /* it was said that some are lost; the next look goes on with what is left */
 };
 
+/* What the slots of a ring are: versions, or hints (notify/hint.h). */
+enum sb_watch_slots { SB_WATCH_VERSIONS, SB_WATCH_HINTS };
+
 /* Begin to watch a key, for the client's dirty bit @bit; a ring that is made has @depth slots.
  * last is the revision then: the watch gives what comes later. Not under a pin. Return: 0;
  * SB_E_FULL: no room for the key, the ring or the entry; -EIO: the segment is damaged. */
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
-        uint32_t depth, struct sb_op_watch *ret);
+        uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret);
 /* End it. */
 void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch);
 
@@ -59,21 +62,12 @@ struct sb_op_change {
 enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *watch,
         uint32_t guard, uint32_t old_guard, struct sb_op_change *ret);
 
+/* Under a pin: what a change replaced, if that is still there and was a value; else NULL. */
+struct sb_version *sb_op_watch_replaced(struct sb_handle *handle, const struct sb_version *version);
+
 /* Whether a look would give something. Not under a pin. */
 bool sb_op_watch_has(struct sb_handle *handle, const struct sb_op_watch *watch);
 /* Go on behind the newest revision. Return: whether that is a step. Not under a pin. */
 bool sb_op_watch_skip(struct sb_handle *handle, struct sb_op_watch *watch);
-
-/* Whether the cell may have something new: its word is not @seen, which the caller read before.
- * One load, for a caller that spins. */
-static inline bool sb_watch_moved(const struct sb_op_watch *watch, uint64_t seen)
-{
-        /* Relaxed: a look follows. */
-        return sb_load_relaxed(watch->cell) != seen;
-}
-static inline uint64_t sb_watch_seen(const struct sb_op_watch *watch)
-{
-        return sb_load_relaxed(watch->cell); /* Relaxed: compared with itself. */
-}
 
 #endif

@@ -125,6 +125,19 @@
         X(JOIN_OLD_TURN, "a watch that joins while bits are cleared sets the one that goes")       \
         X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
+        X(PREFIX_UNTOLD, "a change leaves no hint for the watchers of its prefix")                 \
+        X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
+        X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
+        X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \
+        X(AWAIT_UNEQUAL, "a pruner does not ask them where both versions have one stamp")          \
+        X(AWAIT_REMOVED, "a key is removed though a watch has not read its delete")                \
+        X(GIVEN_UP_UNASKED, "a reader of a prefix does not ask what was given up meanwhile")       \
+        X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
+        X(HINT_UNTAILED, "a process leaves the tail of the hints behind its own")                  \
+        X(HINT_LAP_UNASKED, "a reader takes a later lap's hint for the one that it wants")         \
+        X(LENGTHS_UNASKED, "a length is taken back from a watch that joined meanwhile")            \
+        X(FORGOTTEN_UNSAID, "a key is removed, and a watch of before its delete cannot tell")      \
+        X(MOVE_AWAITED, "a version that a reader listed is moved without a word")                  \
         X(GONE_RING_STAYS, "a ring stays behind when its key is removed")                          \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \

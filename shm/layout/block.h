@@ -229,20 +229,26 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 
 /* ---- rings ---- */
 
-/* The ring of a key, or a further block of its slots or watchers; notify/ring.h. */
+/* The ring of a key, or of a watched prefix, or a further block of its slots or watchers;
+ * notify/ring.h, notify/hint.h. */
 struct sb_ring {
         struct sb_block block;
-        uint64_t rev;           /* 0 */
-        struct sb_word64 state; /* SB_RING_*; any process, locked */
+        uint64_t hints;         /* 0: slots name versions; 1: a prefix's, they are hints */
+        struct sb_word64 state; /* SB_TURN_*; any process, locked */
         struct sb_word64 zero;  /* where versions have prev */
         uint64_t node;
         uint64_t shape;        /* kind SB_VERSION_RING, no key; value length: all behind the head */
         struct sb_word64 gone; /* UNOPENED, then a revision; any process, CAS, only up */
         struct sb_word64 more; /* offset of a further block, 0: none, or SB_RING_SEALED: none will
                                   come; any client, CAS from 0 */
+        struct sb_word64 tail; /* of hints: how many there were; any process, CAS, +1 */
+        struct sb_word64 mark; /* of hints: the clock, a while ago; any process, CAS, only up */
+        struct sb_word64 given; /* of hints: what was superseded up to this cut was given up; any
+                                   process, CAS, only up */
         uint32_t slot_count, watcher_count;
-        /* The slots, {tag 20 | offset 44}; any process, CAS. Then the watchers: SB_WATCHER or 0;
-         * a client that watches, and a sweeper, which takes away what dead ones left: CAS. */
+        /* The slots, {tag 20 | offset, or number of a cell, 44}; any process, CAS. Then the
+         * watchers: SB_WATCHER or 0; a client that watches, and a sweeper, which takes away what
+         * dead ones left: CAS. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, stamp), "ring");
@@ -252,11 +258,12 @@ static_assert(offsetof(struct sb_ring, shape) == offsetof(struct sb_version, sha
 
 #define SB_RING_SEALED UINT64_C(1)
 
-/* {joins : 61, CLOSED, TURN, CLEARING}. */
-#define SB_RING_CLEARING UINT64_C(1)
-#define SB_RING_TURN     UINT64_C(2)
-#define SB_RING_CLOSED   UINT64_C(4)
-#define SB_RING_JOIN     UINT64_C(8)
+/* Which of two bits says that something is watched (notify/turn.h): {joins : 61, CLOSED, TURN,
+ * CLEARING}. */
+#define SB_TURN_CLEARING UINT64_C(1)
+#define SB_TURN_SECOND   UINT64_C(2)
+#define SB_TURN_CLOSED   UINT64_C(4)
+#define SB_TURN_JOIN     UINT64_C(8)
 
 /* {slot + 1 : 16, dirty bit : 16, generation : 32}. */
 #define SB_WATCHER(slot, bit, generation)                                                          \

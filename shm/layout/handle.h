@@ -217,6 +217,14 @@ struct sb_commits {
         uint32_t aborted_waiting; /* own transactions of which intents lie in chains still */
 };
 
+/* What a whole sweep of the engine's found of watched prefixes. */
+struct sb_prefixes {
+        bool sweeps, any;                    /* a sweep is under way; it met a watch */
+        uint64_t state;                      /* when it began */
+        uint64_t lengths[SB_PREFIX_LENGTHS]; /* the same */
+        uint32_t used[SB_PREFIX_LENGTHS];    /* lengths of which it met a watch, as bits */
+};
+
 /* Walks that ended at a bound that no sound segment reaches. */
 struct sb_damage {
         uint32_t met;
@@ -253,6 +261,7 @@ struct sb_handle {
         struct sb_window window;     /* memory: window.c */
         struct sb_slab_uses uses;    /* memory: slab.c */
         struct sb_bell bell;         /* notify: bell.c */
+        struct sb_prefixes prefixes; /* notify: prefix.c */
         struct sb_counters counters; /* any room adds to them */
 };
 

@@ -16,11 +16,13 @@
 #define SB_RESERVED     "\0sb\0"
 #define SB_RESERVED_LEN 4u
 /* The first key above all reserved ones. */
-#define SB_RESERVED_END  "\0sb\1"
-#define SB_RESERVED_MARK "\0sb\0mark\0" /* then the mark's name */
-#define SB_MARK_PREFIX   9u
-#define SB_RESERVED_KEEP "\0sb\0keep\0" /* then P or K, then the prefix or key */
-#define SB_KEEP_PREFIX   10u
+#define SB_RESERVED_END   "\0sb\1"
+#define SB_RESERVED_MARK  "\0sb\0mark\0" /* then the mark's name */
+#define SB_MARK_PREFIX    9u
+#define SB_RESERVED_KEEP  "\0sb\0keep\0" /* then P or K, then the prefix or key */
+#define SB_KEEP_PREFIX    10u
+#define SB_RESERVED_WATCH "\0sb\0watch\0" /* then a prefix that is watched; never a value */
+#define SB_WATCH_PREFIX   10u
 
 static inline bool sb_reserved_is(const void *key, uint64_t key_len)
 {

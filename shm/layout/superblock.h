@@ -77,6 +77,12 @@ static_assert(sizeof(struct sb_geometry) == 128, "geometry");
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
 #define SB_LIFE_DIED UINT32_C(0x40000000) /* FUTEX_OWNER_DIED */
 
+/* Prefixes are watched: two bits, used in turn (notify/prefix.h). */
+#define SB_ATTENTION_PREFIXES_0 (UINT64_C(1) << 62)
+#define SB_ATTENTION_PREFIXES_1 (UINT64_C(1) << 61)
+#define SB_ATTENTION_PREFIXES   (UINT64_C(3) << 61)
+#define SB_PREFIX_LENGTHS       (SB_KEY_LEN_MAX / 32 + 1)
+
 struct sb_superblock {
         /* Lines 0 to 2: written once, before another process maps the segment. */
         uint64_t magic;
@@ -99,9 +105,14 @@ struct sb_superblock {
         struct sb_word32 engine_life; /* the engine's; engine, kernel */
         uint64_t pad1[4];
 
-        /* Line 4: the commit clock, 2 at first. A client that takes a cut, CAS, +1. */
+        /* Line 4: the commit clock, 2 at first. A client that takes a cut, CAS, +1. Then what a
+         * writer has to look at behind its stamp. */
         struct sb_word64 clock;
-        uint64_t pad2[7];
+        struct sb_word64 attention; /* SB_ATTENTION_*; any client that watches a prefix, locked or;
+                                       the engine, locked and */
+        struct sb_word64 prefixes;  /* SB_TURN_*, of these two bits; any client that watches a
+                                       prefix, locked add; the engine, CAS */
+        uint64_t pad2[5];
 
         /* Line 5: the stable cut, with nothing open below it, at which observers read; 1 at first.
          * Any client, CAS, only up. */
@@ -138,13 +149,20 @@ struct sb_superblock {
         struct sb_word64 rule_lengths[SB_KEY_LEN_MAX / 64 + 1]; /* bit n: prefixes of n bytes ever
                                                                    had a rule; a client that writes
                                                                    one, locked or */
-        uint64_t pad5[2];
+        struct sb_word64 forgotten; /* no key was forgotten, and the delete that led to it, above
+                                       this cut; any process that removes a key, CAS, only up */
+        uint64_t pad5[1];
 
         /* Lines 12 to 19: the roster: bit n % 64 of word n / 64: record n is in use (roster.h). Set
          * by the engine that grants the record; cleared by its owner, or the reaper of a dead one;
          * locked or, locked and. */
         struct sb_word64 roster[SB_RECORDS_MAX / 64];
         uint64_t pad6[1];
+
+        /* Lines 20 to 24: which lengths watched prefixes have: {joins : 32, bits : 32}, bit n % 32
+         * of word n / 32: n bytes. A client that watches one, CAS; the engine clears bits, CAS. */
+        struct sb_word64 prefix_lengths[SB_PREFIX_LENGTHS];
+        uint64_t pad7[7];
 };
 static_assert(SB_RECORDS_MAX % 64 == 0, "roster");
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");
@@ -154,7 +172,8 @@ static_assert(offsetof(struct sb_superblock, engine_generation) == 6 * SB_LINE, 
 static_assert(offsetof(struct sb_superblock, order) == 7 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, mark_high) == 9 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, roster) == 12 * SB_LINE, "line");
-static_assert(sizeof(struct sb_superblock) == 1280, "superblock");
+static_assert(offsetof(struct sb_superblock, prefix_lengths) == 20 * SB_LINE, "line");
+static_assert(sizeof(struct sb_superblock) == 1600, "superblock");
 
 /* ---- times ---- */
 

@@ -21,6 +21,7 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 
 /* What the descriptor lists; in a damaged segment perhaps nothing, which is noted. */
@@ -66,11 +67,14 @@ static inline void finish_tell(
 {
         struct sb_node *node = sb_node_at(&handle->segment, version->node);
 
-        if (node && !SB_FAULT(COMMIT_UNTOLD))
-                sb_ring_tell(handle, node, slot ? version : NULL);
+        if (!node || SB_FAULT(COMMIT_UNTOLD))
+                return;
+        sb_ring_tell(handle, node, slot ? version : NULL);
+        sb_prefix_tell_node(handle, node);
 }
 
-void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descriptor)
+void sb_finish_each(struct sb_handle *handle, const struct sb_descriptor *descriptor,
+        sb_finish_visit *visit, void *context)
 {
         struct sb_descriptor_lists lists;
         uint32_t i;
@@ -80,9 +84,11 @@ void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descri
         finish_read(handle, descriptor, &lists);
         for (i = 0; i < lists.write_count; i++) {
                 struct sb_version *version = finish_listed(&handle->segment, &lists, i);
+                struct sb_node *node = version ? sb_node_at(&handle->segment, version->node) : NULL;
 
-                if (version)
-                        finish_tell(handle, version, false);
+                if (node && !SB_FAULT(COMMIT_UNTOLD))
+                        visit(handle, node, SB_STATUS_VALUE(sb_descriptor_status(descriptor)),
+                                context);
         }
 }
 

@@ -32,9 +32,12 @@ enum sb_outcome sb_finish_run(
 /* The same for the reaper; @operation: the word of the dead owner's record. */
 void sb_finish_noted(
         struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation);
-/* Tell the watchers of what a transaction wrote, if it is committed: for a process that finds its
- * note (upkeep/stable.h). */
-void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descriptor);
+/* Each key that a transaction wrote, if it is committed, with its stamp: for a process that finds
+ * its note (upkeep/stable.h). */
+typedef void sb_finish_visit(
+        struct sb_handle *handle, struct sb_node *node, uint64_t stamp, void *context);
+void sb_finish_each(struct sb_handle *handle, const struct sb_descriptor *descriptor,
+        sb_finish_visit *visit, void *context);
 /* For a process that frees the descriptor: its grace period is over. The versions of an aborted
  * transaction that lie in a chain are let go, and those that were never installed are dated. To do
  * this twice does no harm. */

@@ -99,6 +99,17 @@ int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *re
         return 0;
 }
 
+int sb_snapshot_open_spare(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut)
+{
+        struct sb_word64 *words = sb_record_snapshots(handle->record);
+        uint32_t count = handle->segment.geometry.snapshot_count, index, used = 0;
+
+        /* Relaxed: as above. */
+        for (index = 0; index < count; index++)
+                used += sb_load_relaxed(&words[index]) != 0;
+        return 2 * used < count ? sb_snapshot_open(handle, ret_index, ret_cut) : SB_E_FULL;
+}
+
 int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_index)
 {
         uint32_t index;

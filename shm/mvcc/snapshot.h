@@ -20,6 +20,9 @@
 
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
 int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut);
+/* The same for a caller that can do without: it leaves half of the announcements for others.
+ * Return: 0, SB_E_FULL. */
+int sb_snapshot_open_spare(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut);
 /* Announce a cut that was taken long ago. A pruner that looks at the announcements from now on
  * keeps what is left of what the cut needs. Return: 0, SB_E_FULL. */
 int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_index);

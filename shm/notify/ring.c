@@ -16,17 +16,18 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/notify/bell.h"
+#include "shm/notify/turn.h"
 
 /* ---- blocks ---- */
 
 void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
-        uint32_t watcher_count)
+        uint32_t watcher_count, bool hints)
 {
         struct sb_ring *ring = (struct sb_ring *)(handle->segment.base + at);
         uint32_t i;
 
         sb_pin_give_birth(handle, &ring->block);
-        ring->rev = 0;
+        ring->hints = hints;
         ring->node = node;
         ring->shape = SB_SHAPE(sb_ring_size(slot_count, watcher_count) - sizeof(struct sb_version),
                 0, SB_VERSION_RING, handle->slot);
@@ -37,6 +38,9 @@ void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t
         sb_store_relaxed(&ring->zero, 0);
         sb_store_relaxed(&ring->gone, SB_RING_UNOPENED);
         sb_store_relaxed(&ring->more, 0);
+        sb_store_relaxed(&ring->tail, 0);
+        sb_store_relaxed(&ring->mark, 0);
+        sb_store_relaxed(&ring->given, 0);
         for (i = 0; i < slot_count + watcher_count; i++)
                 sb_store_relaxed(&ring->words[i], 0);
 }
@@ -158,8 +162,7 @@ static void ring_fill_slot(
         } while (!sb_cas64_full(slot, old, word)); /* R:publish > A:publish. */
 }
 
-/* Whether an entry is a watch's; one of a client that is gone looks like that, too. */
-static void ring_ring_all(struct sb_handle *handle, const struct sb_ring_view *view)
+void sb_ring_wake(struct sb_handle *handle, const struct sb_ring_view *view)
 {
         struct ring_walk walk;
         struct sb_word64 *entry;
@@ -186,7 +189,7 @@ void sb_ring_tell_view(
                         version);
         /* A rule's ring has no watchers. */
         if (view->watcher_count || sb_pin_load(handle, &view->ring->more))
-                ring_ring_all(handle, view);
+                sb_ring_wake(handle, view);
 }
 
 void sb_ring_tell_all(
@@ -363,14 +366,9 @@ struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_vi
 
 uint64_t sb_ring_join(const struct sb_ring_view *view)
 {
-        /* R:watcher > A:watcher. Behind the entry: the engine that saw none loses its CAS. */
-        uint64_t state = sb_add_full(&view->ring->state, SB_RING_JOIN);
-        bool other = (state & SB_RING_CLEARING) && !SB_FAULT(JOIN_OLD_TURN);
+        int turn = sb_turn_join(&view->ring->state);
 
-        if (state & SB_RING_CLOSED)
-                return 0;
-        return (state & SB_RING_TURN) != 0 ? (other ? SB_CELL_WATCHED_0 : SB_CELL_WATCHED_1)
-                                           : (other ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0);
+        return turn == SB_TURN_NONE ? 0 : turn ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0;
 }
 
 /* ---- upkeep ---- */
@@ -399,7 +397,7 @@ bool sb_ring_scrub(struct sb_handle *handle, const struct sb_ring_view *view)
 /* Take the bit of the turn out of the cell. */
 static void ring_clear_bit(struct sb_handle *handle, struct sb_word64 *cell, uint64_t state)
 {
-        uint64_t bit = state & SB_RING_TURN ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0, word;
+        uint64_t bit = sb_turn_of(state) ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0, word;
 
         do
                 word = sb_pin_load(handle, cell);
@@ -412,22 +410,10 @@ static bool ring_end_clearing(struct sb_ring *ring, uint64_t state, bool fresh)
 {
         /* R:watcher > A:watcher. */
         if (fresh &&
-                sb_cas64_full(&ring->state, state, (state & ~SB_RING_CLEARING) | SB_RING_CLOSED))
+                sb_cas64_full(&ring->state, state, (state & ~SB_TURN_CLEARING) | SB_TURN_CLOSED))
                 return true;
-        do
-                state = sb_load_acquire(&ring->state); /* A:watcher. */
-        while (!sb_cas64_full(&ring->state, state, (state ^ SB_RING_TURN) & ~SB_RING_CLEARING));
+        sb_turn_end(&ring->state);
         return false;
-}
-
-/* Whether none has joined since @state. Fault CLEAR_UNASKED: that is not asked. */
-static bool ring_begin_clearing(struct sb_ring *ring, uint64_t state)
-{
-        if (SB_FAULT(CLEAR_UNASKED)) {
-                sb_or_full(&ring->state, SB_RING_CLEARING); /* R:watcher. */
-                return true;
-        }
-        return sb_cas64_full(&ring->state, state, state | SB_RING_CLEARING); /* R:watcher. */
 }
 
 bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell)
@@ -440,15 +426,15 @@ bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_wor
                 return false;
         /* A:watcher. Before the look at the watchers. */
         state = sb_load_acquire(&view.ring->state);
-        if (state & SB_RING_CLOSED)
+        if (state & SB_TURN_CLOSED)
                 return true;
-        fresh = !(state & SB_RING_CLEARING); /* else an engine died in here */
+        fresh = !(state & SB_TURN_CLEARING); /* else an engine died in here */
         if (fresh) {
                 if (sb_ring_scrub(handle, &view))
                         return false;
-                if (!ring_begin_clearing(view.ring, state))
+                if (!sb_turn_begin(&view.ring->state, state))
                         return false;
-                state |= SB_RING_CLEARING;
+                state |= SB_TURN_CLEARING;
         }
         ring_clear_bit(handle, cell, state);
         return ring_end_clearing(view.ring, state, fresh);
@@ -493,7 +479,7 @@ void sb_ring_retire(struct sb_handle *handle, struct sb_node *node)
                 return;
         /* A:watcher. Perhaps another process took the closed one away, and this is the next, with a
          * watch. */
-        if (!(sb_load_acquire(&view.ring->state) & SB_RING_CLOSED) &&
+        if (!(sb_load_acquire(&view.ring->state) & SB_TURN_CLOSED) &&
                 sb_pin_load(handle, &node->cell) != SB_NODE_GONE && !SB_FAULT(RETIRE_ANY_RING))
                 return;
         ring_retire_all(handle, &view, false);
@@ -507,7 +493,7 @@ static const char *ring_slots_fault(struct sb_handle *handle, const struct sb_ri
 {
         uint32_t i;
 
-        for (i = 0; i < view->slot_count; i++) {
+        for (i = 0; i < view->slot_count && !sb_once(view->ring->hints); i++) {
                 uint64_t at = sb_load_acquire(&view->slots[i]) & SB_OFFSET_MASK; /* A:publish. */
 
                 if (at && !sb_version_at(&handle->segment, at))
@@ -575,7 +561,7 @@ const char *sb_ring_fault(struct sb_handle *handle, struct sb_node *node, struct
                 return "its ring is none";
         if (sb_once(view.ring->node) != sb_offset_of(&handle->segment, node))
                 return "its ring is another key's";
-        closed = sb_load_acquire(&view.ring->state) & SB_RING_CLOSED; /* A:watcher. */
+        closed = sb_load_acquire(&view.ring->state) & SB_TURN_CLOSED; /* A:watcher. */
         fault = ring_blocks_fault(handle, &view, (word & SB_CELL_WATCHED) && !closed, quiescent);
         return sb_pin_load(handle, cell) == word ? fault : NULL;
 }

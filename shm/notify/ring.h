@@ -70,9 +70,9 @@ static inline uint64_t sb_ring_size(uint32_t slot_count, uint32_t watcher_count)
         return sizeof(struct sb_ring) + 8 * ((uint64_t)slot_count + watcher_count);
 }
 /* Fill a block that was taken: a ring of @node, or more slots, or (@slot_count 0) more watchers.
- * Under a pin; the caller publishes it. */
+ * @hints: the slots are those of hint.h. Under a pin; the caller publishes it. */
 void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
-        uint32_t watcher_count);
+        uint32_t watcher_count, bool hints);
 /* The ring at @at, or what a ring's `more` names. Return: false: none lies there. Under a pin. */
 bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret);
 /* The ring of a node. Return: false: it has none. Under a pin. */
@@ -93,6 +93,8 @@ static inline void sb_ring_tell(
         if (SB_UNLIKELY(sb_load_acquire(&node->ring) != 0)) /* A:publish. Not followed. */
                 sb_ring_tell_all(handle, node, version);
 }
+/* Ring all watchers: one of a client that is gone, too, which does no harm. Under a pin. */
+void sb_ring_wake(struct sb_handle *handle, const struct sb_ring_view *view);
 /* Say that the node's version of this revision is about to leave its chain. Under a pin. */
 void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev);
 void sb_ring_raise_view(struct sb_handle *handle, struct sb_node *node,

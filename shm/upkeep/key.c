@@ -23,6 +23,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 
 /* ---- making ---- */
@@ -315,6 +316,15 @@ static bool key_is_needed(struct sb_handle *handle, const struct sb_version *ver
                (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
 }
 
+/* Whether a watch of a prefix has not read this delete yet. Fault AWAIT_REMOVED: not asked. */
+static bool key_is_awaited(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp)
+{
+        return SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
+               !SB_FAULT(AWAIT_REMOVED) &&
+               sb_prefix_awaits(handle, version, stamp, handle->work.pressed);
+}
+
 struct sb_version *sb_key_tombstone(
         struct sb_handle *handle, struct sb_version *head, uint64_t *ret_stamp)
 {
@@ -342,7 +352,7 @@ static bool key_is_removable(
         stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
-        return !key_is_needed(handle, head, stamp, horizon);
+        return !key_is_needed(handle, head, stamp, horizon) && !key_is_awaited(handle, head, stamp);
 }
 
 /* Whether the key's rule of history lets it go. What lies above its tombstone was aborted. */
@@ -358,6 +368,20 @@ static bool key_is_forgotten(struct sb_handle *handle, struct sb_version *head)
                 return true;
         sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
         return sb_rules_forget(&keeping, sb_load_acquire(&head->stamp)); /* A:stamp. */
+}
+
+/* Say that this delete, and the key with it, is known no more. Fault FORGOTTEN_UNSAID: left out. */
+static void key_say_forgotten(struct sb_handle *handle, struct sb_version *head)
+{
+        struct sb_word64 *forgotten = &handle->segment.super->forgotten;
+        uint64_t stamp, old;
+
+        if (SB_FAULT(FORGOTTEN_UNSAID) || !sb_key_tombstone(handle, head, &stamp))
+                return;
+        do
+                old = sb_load_acquire(forgotten); /* A:forgotten. */
+        /* R:forgotten > A:forgotten. */
+        while (old < stamp && !sb_cas64_full(forgotten, old, stamp));
 }
 
 void sb_key_try_remove(
@@ -380,6 +404,7 @@ void sb_key_try_remove(
                 !key_is_removable(handle, head, horizon) ||
                 ((word & SB_CELL_KEPT) && !key_is_forgotten(handle, head)))
                 return;
+        key_say_forgotten(handle, head);
         /* R:publish > A:publish. It expects what was judged; from here on any process goes on. */
         if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
                 sb_key_unhook(handle, cell_number, word | SB_CELL_FROZEN);

@@ -19,6 +19,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/window.h"
+#include "shm/notify/prefix.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
@@ -148,6 +149,10 @@ static enum moved move_version(struct sb_handle *handle, struct sb_version *vers
                 return found;
         if (sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(shape), SB_SLAB_LARGER, &at))
                 return NO_ROOM;
+        /* A reader that listed it comes back for it where it is, unless it was given up. Fault
+         * MOVE_AWAITED: not said. */
+        if (!SB_FAULT(MOVE_AWAITED))
+                (void)sb_prefix_awaits(handle, version, stamp, true);
         copy = (struct sb_version *)(handle->segment.base + at);
         move_fill(handle, copy, version, shape, stamp);
         if (!move_publish(handle, &holder, copy)) {

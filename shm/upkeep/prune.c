@@ -18,6 +18,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 
@@ -176,6 +177,17 @@ static void prune_note_kept(struct sb_prune_look *look, const struct sb_horizon 
                 look->kept = true;
 }
 
+/* Whether a watch of a prefix has not read yet that @version was superseded, or is the change
+ * itself. Asked behind the load of @newer, its successor's stamp. Where memory is short, it is
+ * given up. Faults AWAIT_UNASKED: not asked; AWAIT_UNEQUAL: not where both have one stamp. */
+static bool prune_is_awaited(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, uint64_t newer)
+{
+        return SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
+               !SB_FAULT(AWAIT_UNASKED) && !(SB_FAULT(AWAIT_UNEQUAL) && stamp == newer) &&
+               sb_prefix_awaits(handle, version, newer, handle->work.pressed);
+}
+
 /* How many committed versions a look goes by before it may stop below look->since: with a rule or a
  * watch, those that it keeps, and as many as came since. @number: how many came. */
 static uint64_t prune_window(const struct sb_keeping *keeping, uint32_t depth, uint64_t number)
@@ -261,6 +273,11 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 else
                         verdict = prune_judge(
                                 horizon, keeping, depth, version, stamp, newer, number + 1);
+                /* What it waits for is a hint that is overwritten: that process notes the cell. */
+                if (verdict == GOES && !aborted && !copied &&
+                        !(sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) &&
+                        prune_is_awaited(handle, version, stamp, newer))
+                        verdict = WATCHED;
                 if (verdict == GOES)
                         r = prune_unlink(handle, holder, link, version);
                 if (r == CHANGED)
@@ -428,6 +445,17 @@ static bool prune_behind_needed(
                !SB_FAULT(BEHIND_UNASKED);
 }
 
+/* The same of watches of a prefix, for whatever is no copy. */
+static bool prune_behind_awaited(
+        struct sb_handle *handle, const struct sb_version *version, const struct sb_version *old)
+{
+        uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+
+        /* A:stamp. */
+        return !prune_is_copy(version, old) &&
+               prune_is_awaited(handle, old, sb_load_acquire(&old->stamp), stamp);
+}
+
 bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)
 {
         uint64_t link = sb_pin_load(handle, &version->prev);
@@ -435,7 +463,7 @@ bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struc
         if ((link & SB_PREV_MARKED) ||
                 (link & SB_OFFSET_MASK) != sb_offset_of(&handle->segment, old))
                 return false;
-        if (prune_behind_needed(handle, version, old))
+        if (prune_behind_needed(handle, version, old) || prune_behind_awaited(handle, version, old))
                 return false;
         return prune_unlink(handle, version, link, old) == UNLINKED;
 }
@@ -525,7 +553,8 @@ void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
         if ((int64_t)old_stamp <= 0 || SB_SHAPE_KIND(ret->old->shape) == SB_VERSION_PLACEHOLDER ||
                 prune_is_copy(start.version, ret->old) ||
                 (!sb_horizon_passed(handle, start.stamp, old_stamp) &&
-                        !SB_FAULT(OUTGROWN_UNASKED))) {
+                        !SB_FAULT(OUTGROWN_UNASKED)) ||
+                prune_is_awaited(handle, ret->old, old_stamp, start.stamp)) {
                 ret->old = NULL;
                 ret->later = start.stamp;
                 return;
@@ -569,7 +598,7 @@ void sb_prune_give_ring(struct sb_handle *handle, uint64_t cell_number)
                 size > handle->segment.value_len_max || sb_ring_depth(handle, node) >= number ||
                 sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &block))
                 return;
-        sb_ring_fill(handle, block, head->node, (uint32_t)number + RING_SPARE, 0);
+        sb_ring_fill(handle, block, head->node, (uint32_t)number + RING_SPARE, 0, false);
         link = sb_ring_of(handle, node, &view) ? sb_ring_last(handle, &view) : &node->ring;
         /* R:publish > A:publish. Failed: another process was first; the next look will see. */
         if (!sb_cas64_full(link, 0, block))

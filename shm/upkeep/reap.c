@@ -27,6 +27,7 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/finish.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reclaim.h"
@@ -205,8 +206,10 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
                 return;
         }
         reap_finish_write(handle, node, at);
-        if (!SB_FAULT(REAP_UNTOLD))
-                sb_ring_tell(handle, node, NULL);
+        if (SB_FAULT(REAP_UNTOLD))
+                return;
+        sb_ring_tell(handle, node, NULL);
+        sb_prefix_tell_node(handle, node);
 }
 
 /* ---- the block that it was freeing ---- */

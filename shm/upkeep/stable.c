@@ -17,6 +17,7 @@
 #include "shm/mvcc/finish.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 
 /* The descriptor that a record notes, or NULL. */
@@ -25,18 +26,42 @@ static struct sb_descriptor *stable_descriptor(struct sb_handle *handle, uint64_
         return SB_FAULT(STABLE_SKIPS_TXN) ? NULL : sb_descriptor_at(&handle->segment, at);
 }
 
-/* Its writer may be stopped between the stamp and the telling. Fault STABLE_UNTOLD: left out. */
-static void stable_tell(struct sb_handle *handle, struct sb_node *node)
+/* What becomes of the keys that notes show. */
+struct stable_look {
+        uint64_t since; /* the stable cut before: what is stamped up to it was told then */
+        sb_stable_visit *visit;
+        void *context; /* visit: NULL: watchers are told */
+};
+
+/* Its writer may be stopped between the stamp and the telling. Of its prefixes, the watchers look
+ * at the note by themselves. Fault STABLE_UNTOLD: left out. */
+static void stable_tell(struct sb_handle *handle, struct sb_node *node, uint64_t stamp,
+        const struct stable_look *look)
 {
-        if (!SB_FAULT(STABLE_UNTOLD))
-                sb_ring_tell(handle, node, NULL);
+        if (SB_FAULT(STABLE_UNTOLD))
+                return;
+        sb_ring_tell(handle, node, NULL);
+        if (stamp > look->since)
+                sb_prefix_wake(handle, node);
 }
 
-/* What a record shows as being written gets its stamp, and watchers are told. Return: whether it
- * shows something. */
-static bool stable_resolve(struct sb_handle *handle, struct sb_record *record)
+static void stable_visit(
+        struct sb_handle *handle, struct sb_node *node, uint64_t stamp, void *context)
 {
-        uint64_t at = sb_note_load(handle, record);
+        const struct stable_look *look = context;
+
+        if (look->visit)
+                look->visit(handle, node, look->context);
+        else
+                stable_tell(handle, node, stamp, look);
+}
+
+/* What a record shows as being written gets its stamp, and is visited. Return: whether it shows
+ * something. */
+static bool stable_resolve(
+        struct sb_handle *handle, struct sb_record *record, struct stable_look *look)
+{
+        uint64_t at = sb_note_load(handle, record), stamp = 0;
         struct sb_node *node = at ? sb_node_at(&handle->segment, at) : NULL;
         struct sb_descriptor *descriptor;
         struct sb_version *head;
@@ -46,8 +71,7 @@ static bool stable_resolve(struct sb_handle *handle, struct sb_record *record)
                 descriptor = stable_descriptor(handle, at);
                 if (descriptor) {
                         sb_help_resolve(handle, descriptor);
-                        if (!SB_FAULT(STABLE_UNTOLD))
-                                sb_finish_tell(handle, descriptor);
+                        sb_finish_each(handle, descriptor, stable_visit, look);
                 }
                 return true;
         }
@@ -58,8 +82,8 @@ static bool stable_resolve(struct sb_handle *handle, struct sb_record *record)
                     : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER)
-                sb_stamp(handle, head);
-        stable_tell(handle, node);
+                stamp = sb_stamp(handle, head);
+        stable_visit(handle, node, stamp, look);
         return true;
 }
 
@@ -70,22 +94,42 @@ static bool stable_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
         return !SB_FAULT(STABLE_SKIPS_NOTES) && sb_roster_next(walk, ret_slot);
 }
 
-bool sb_stable_raise(struct sb_handle *handle)
+/* Look at the notes of all records. Return: whether one shows something. */
+static bool stable_look_at_all(struct sb_handle *handle, struct stable_look *look)
 {
-        struct sb_superblock *super = handle->segment.super;
         struct sb_roster_walk walk = {.segment = &handle->segment};
-        uint64_t cut = sb_clock_take_cut(handle), stable;
         bool noted = false;
         uint32_t slot;
 
         sb_pin(handle);
         while (stable_next_record(&walk, &slot))
-                noted |= stable_resolve(handle, sb_record_at(&handle->segment, slot));
+                noted |= stable_resolve(handle, sb_record_at(&handle->segment, slot), look);
         sb_unpin(handle);
+        return noted;
+}
+
+bool sb_stable_raise(struct sb_handle *handle)
+{
+        struct sb_superblock *super = handle->segment.super;
+        struct stable_look look = {.since = sb_load_acquire(&super->stable)}; /* A:stable. */
+        uint64_t cut = sb_clock_take_cut(handle), stable;
+        bool noted = stable_look_at_all(handle, &look);
+
         for (;;) {
                 stable = sb_load_acquire(&super->stable); /* A:stable. */
                 /* R:stable > A:stable. All that is noted below the cut is stamped. */
                 if (stable >= cut || sb_cas64_full(&super->stable, stable, cut))
                         return noted;
         }
+}
+
+uint64_t sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context)
+{
+        struct stable_look look = {.visit = visit, .context = context};
+        uint64_t cut = sb_clock_take_cut(handle);
+
+        /* Fault LOOK_AT_NO_NOTES: left out. */
+        if (!SB_FAULT(LOOK_AT_NO_NOTES))
+                (void)stable_look_at_all(handle, &look);
+        return cut;
 }

@@ -15,11 +15,18 @@
 
 #include <stdbool.h>
 
+#include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
 /* Raise the stable cut to one that is taken now; not under a pin. Any process may. What is being
  * written meanwhile is told to its watchers. Return: whether some client was in a write.
  * Cost: a look at all records that were ever used. */
 bool sb_stable_raise(struct sb_handle *handle);
+
+/* Take a cut, stamp what notes show, and visit each key that one shows: every change up to the cut
+ * is stamped by then, and is told to the end already, or is of a key that was visited. Not under a
+ * pin; @visit is called under one. Return: the cut. Cost: as above. */
+typedef void sb_stable_visit(struct sb_handle *handle, struct sb_node *node, void *context);
+uint64_t sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context);
 
 #endif

@@ -24,6 +24,7 @@
 #include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
@@ -123,7 +124,7 @@ static bool sweep_ring_serves_rule(struct sb_handle *handle, struct sb_node *nod
         uint64_t word = sb_pin_load(handle, cell);
 
         return !(word & SB_CELL_WATCHED) && sb_prune_wants_ring(node, word) &&
-               !(sb_load_acquire(&view->ring->state) & SB_RING_CLOSED); /* A:watcher. */
+               !(sb_load_acquire(&view->ring->state) & SB_TURN_CLOSED); /* A:watcher. */
 }
 
 /* The ring of a key: watches of dead clients go, and behind the last one, for the engine, the ring
@@ -133,12 +134,21 @@ static void sweep_ring(struct sb_handle *handle, struct sb_node *node, struct sb
         struct sb_ring_view view;
         uint64_t at = node ? sb_pin_load(handle, &node->ring) : 0;
 
-        if (SB_LIKELY(!at) || !sb_ring_view(handle, at, &view) || sb_ring_scrub(handle, &view))
+        if (SB_LIKELY(!at) || !sb_ring_view(handle, at, &view))
                 return;
+        if (sb_ring_scrub(handle, &view)) {
+                if (sb_once(view.ring->hints))
+                        sb_prefix_sweep_saw(handle, node);
+                return;
+        }
         if (sweep_ring_serves_rule(handle, node, &view, cell))
                 return;
-        if (handle->slot == 0 && sb_ring_clear(handle, node, cell))
-                sb_ring_retire(handle, node);
+        if (handle->slot != 0 || !sb_ring_clear(handle, node, cell))
+                return;
+        sb_ring_retire(handle, node);
+        /* What it kept can go with the next sweep. */
+        if (sb_once(view.ring->hints))
+                sb_limbo_leave(handle);
 }
 
 /* Prune a chain and remove its key, once for each chain: from its newest version. */
@@ -540,6 +550,7 @@ void sb_sweep_begin(struct sb_handle *handle)
 {
         sweep_look(handle);
         sweep_find_floor(handle);
+        sb_prefix_sweep_begin(handle);
         handle->sweep.held = 0;
         handle->sweep.held_by = sb_era_sum_pins(handle, handle->sweep.since);
         sb_budget_begin(handle);
@@ -555,6 +566,7 @@ bool sb_sweep_end(struct sb_handle *handle)
         if (floor < handle->sweep.floor)
                 sb_cas64_full(word, floor, handle->sweep.floor);
         sb_era_drop_bases(handle);
+        (void)sb_prefix_sweep_end(handle);
         return sb_budget_end(handle);
 }
 

@@ -202,13 +202,16 @@ def show_ring(segment, node):
         if slots + watchers > segment.geometry['size'] // 8:
             raise gdb.GdbError(f'ring {offset:#x}: {slots} slots and {watchers} watchers are too many')
         state = number(ring['state'])
-        gone = number(ring['gone'])
-        said = 'not opened yet' if gone == RING_UNOPENED else f'revisions up to {gone} may be gone'
+        hints, gone = number(ring['hints']), number(ring['gone'])
+        said = f'what was superseded up to {number(ring["given"])} was given up, {number(ring["tail"])} hints so far' if hints else \
+            'not opened yet' if gone == RING_UNOPENED else f'revisions up to {gone} may be gone'
         print(f'  ring {offset:#x}: joined {state >> 3} times{flags_text(state, FLAGS_OF_RING)}, {said}, {slots} slots'
               if not block else f'  further {f"{slots} slots" if slots else "watchers"} {offset:#x}')
         for index in range(slots):
             word = number(ring['words'][index])
-            if word:
+            if word and hints:
+                print(f'    [{index}] cell number {word & (1 << 44) - 1}, lap {word >> 44}')
+            elif word:
                 print(f'    [{index}] version {word & OFFSET:#x}, turn {word >> 48 << 4 | word & 15}')
         show_watchers(ring, slots, watchers)
         offset = number(ring['more']) & OFFSET

@@ -781,12 +781,12 @@ static void setup_ring(void)
         }
         world.watch_after = world.start_rev[KEY_A];
         if (sb_op_watch_begin(setup_handle(), world_key(KEY_A), world_key_len(KEY_A), WATCH_BIT,
-                    WATCH_DEPTH, &watch))
+                    WATCH_DEPTH, SB_WATCH_VERSIONS, &watch))
                 model_fail("a watch at the start");
         setup_write(KEY_A, VALUE_LEN);
         sb_op_watch_end(setup_handle(), &watch);
         if (spec()->ring == RING_BARE) {
-                sb_or_full(&watch.ring.ring->state, SB_RING_CLEARING);
+                sb_or_full(&watch.ring.ring->state, SB_TURN_CLEARING);
                 sb_sweep(world_peer(0), &cursor, world_peer(0)->segment.geometry.unit_count);
         }
 }

@@ -19,7 +19,8 @@ static void watcher_begin(
 
         MODEL_CHECK(!watch->open);
         outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
-                WATCH_BIT, op->way == WAY_SHORT ? 2 * WATCH_DEPTH : WATCH_DEPTH, &watch->op);
+                WATCH_BIT, op->way == WAY_SHORT ? 2 * WATCH_DEPTH : WATCH_DEPTH, SB_WATCH_VERSIONS,
+                &watch->op);
         if (outcome->r) {
                 MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;

@@ -437,7 +437,7 @@ static struct sb_ring *watched(const struct place *at)
 {
         static struct sb_op_watch watch;
 
-        if (sb_op_watch_begin(&writer, "k", 1, 5, SB_WATCH_DEPTH, &watch))
+        if (sb_op_watch_begin(&writer, "k", 1, 5, SB_WATCH_DEPTH, SB_WATCH_VERSIONS, &watch))
                 return NULL;
         return (struct sb_ring *)sb_block_at(&writer.segment, sb_load_relaxed(&at->node->ring));
 }
@@ -490,7 +490,7 @@ static const char *damage_ring(uint32_t number, const struct place *at)
                 sb_store_relaxed(cell, sb_load_relaxed(cell) & ~SB_CELL_WATCHED);
                 return "a watch stands, and its cell does not say so";
         case 72:
-                sb_store_relaxed(&ring->state, sb_load_relaxed(&ring->state) | SB_RING_CLOSED);
+                sb_store_relaxed(&ring->state, sb_load_relaxed(&ring->state) | SB_TURN_CLOSED);
                 return "a watch stands, and its cell does not say so";
         default:
                 return NULL;

@@ -51,7 +51,8 @@ static int keep_last(const char *key, uint64_t last)
 
 static int watch_key(const char *key, uint32_t depth, struct sb_op_watch *ret)
 {
-        return sb_op_watch_begin(&reader, key, (uint32_t)strlen(key), 0, depth, ret);
+        return sb_op_watch_begin(
+                &reader, key, (uint32_t)strlen(key), 0, depth, SB_WATCH_VERSIONS, ret);
 }
 
 /* Versions in the key's chain. */

@@ -49,7 +49,8 @@ static bool sound(void)
 static int watch_key(struct sb_handle *handle, const char *key, uint32_t bit, uint32_t depth,
         struct sb_op_watch *ret)
 {
-        return sb_op_watch_begin(handle, key, (uint32_t)strlen(key), bit, depth, ret);
+        return sb_op_watch_begin(
+                handle, key, (uint32_t)strlen(key), bit, depth, SB_WATCH_VERSIONS, ret);
 }
 
 /* Whether the next change is this revision, and replaced this value (NULL: none). Guards 0 and 1

@@ -1,0 +1,303 @@
+/* A watch of a prefix; see prefix.h. */
+
+#include "ring/op/prefix.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shm/base/bytes.h"
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
+#include "shm/mvcc/help.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/mvcc/stamp.h"
+#include "shm/notify/hint.h"
+#include "shm/notify/prefix.h"
+
+#define KEYS_A_PIN 64u
+
+/* ---- beginning and ending ---- */
+
+/* Take the cut that the watch begins at. A snapshot holds it, so that a scan can be opened there;
+ * where half of them are in use, none does. */
+static uint64_t prefix_take_cut(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        uint64_t cut;
+
+        watch->holds = !sb_snapshot_open_spare(handle, &watch->snapshot, &cut);
+        return watch->holds ? cut : sb_clock_take_cut(handle);
+}
+
+void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        if (watch->holds)
+                sb_snapshot_close(handle, watch->snapshot);
+        watch->holds = false;
+}
+
+void sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        const struct sb_ring_view *ring = &watch->watch.ring;
+
+        /* Lock-free: a round that gives up meanwhile means that others filled half of the ring. */
+        do {
+                sb_op_prefix_let_go(handle, watch);
+                /* Before the cut: a change above it is hinted behind this. */
+                watch->hint = sb_hint_tail(ring);
+                watch->cut = prefix_take_cut(handle, watch);
+                /* R:gone > A:gone. Of a new ring: it keeps from here on. */
+                sb_cas64_full(&ring->ring->given, 0, watch->cut);
+        } while (!sb_op_prefix_whole(watch));
+}
+
+/* Fault PREFIX_CUT_EARLY: the watch's cut is taken before writers look for it. */
+static uint64_t prefix_fault_cut(struct sb_handle *handle)
+{
+        return SB_FAULT(PREFIX_CUT_EARLY) ? sb_clock_take_cut(handle) : 0;
+}
+
+int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        uint32_t bit, uint32_t depth, struct sb_op_prefix *ret)
+{
+        unsigned char key[SB_KEY_LEN_MAX];
+        uint64_t early;
+        int r;
+
+        *ret = (struct sb_op_prefix){.prefix = prefix, .prefix_len = prefix_len};
+        r = sb_op_watch_begin(handle, key, sb_prefix_key(prefix, prefix_len, key), bit,
+                sb_hint_slots(depth), SB_WATCH_HINTS, &ret->watch);
+        if (r)
+                return r;
+        early = prefix_fault_cut(handle);
+        sb_prefix_join(handle, prefix_len);
+        sb_op_prefix_again(handle, ret);
+        if (early)
+                ret->cut = early;
+        return 0;
+}
+
+void sb_op_prefix_end(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        sb_op_prefix_let_go(handle, watch);
+        sb_op_watch_end(handle, &watch->watch);
+}
+
+/* ---- hints ---- */
+
+int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell)
+{
+        if (!sb_prefix_is_hinted(watch))
+                return 0;
+        *ret_cell = sb_hint_read(&watch->watch.ring, watch->hint);
+        if (!*ret_cell)
+                return -1;
+        watch->hint++;
+        return 1;
+}
+
+bool sb_op_prefix_keeps(const struct sb_op_prefix *watch, uint64_t cut)
+{
+        return sb_hint_gone(&watch->watch.ring) <= cut || SB_FAULT(GIVEN_UP_UNASKED);
+}
+
+bool sb_op_prefix_whole(const struct sb_op_prefix *watch)
+{
+        return sb_op_prefix_keeps(watch, watch->cut);
+}
+
+bool sb_op_prefix_was_whole(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        bool asks = watch->asks, trimmed = watch->trimmed;
+
+        watch->asks = watch->trimmed = false;
+        if (!asks)
+                return sb_op_prefix_whole(watch);
+        /* What the ring says of a time before this watch counts for nothing: perhaps no watch
+         * stood, and no process asked. A:forgotten. Behind the walk: of a key that it did not meet
+         * any more this was said. */
+        return !trimmed && sb_load_acquire(&handle->segment.super->forgotten) <= watch->cut;
+}
+
+/* ---- beginning before now ---- */
+
+bool sb_op_prefix_after(struct sb_handle *handle, struct sb_op_prefix *watch, uint64_t cut,
+        sb_stable_visit *visit, void *context)
+{
+        unsigned char at[SB_KEY_LEN_MAX];
+        uint32_t at_len = watch->prefix_len;
+        bool after = false, going = true;
+
+        sb_op_prefix_let_go(handle, watch);
+        watch->cut = cut;
+        watch->asks = true;
+        memcpy(at, watch->prefix, at_len);
+        while (going) {
+                struct sb_node *node;
+                uint32_t i;
+
+                sb_pin(handle);
+                node = sb_order_seek(handle, at, at_len, after);
+                /* Bound: slice. The walk goes on under another pin. */
+                for (i = 0; i < KEYS_A_PIN; i++) {
+                        struct sb_node_key key = {0};
+                        bool gone;
+
+                        if (node)
+                                key = sb_node_key(&handle->segment, node);
+                        going = key.bytes && key.len >= watch->prefix_len &&
+                                !memcmp(key.bytes, watch->prefix, watch->prefix_len);
+                        if (!going)
+                                break;
+                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
+                        if (after && sb_bytes_compare(key.bytes, key.len, at, at_len) <= 0) {
+                                sb_damage_note(handle);
+                                going = false;
+                                break;
+                        }
+                        visit(handle, node, context);
+                        at_len = key.len;
+                        memcpy(at, key.bytes, at_len);
+                        after = true;
+                        node = sb_order_next(handle, node, &gone);
+                        if (gone)
+                                break;
+                }
+                sb_unpin(handle);
+        }
+        return !sb_damage_met(handle);
+}
+
+/* ---- the changes of a key ---- */
+
+/* The newest version in a cell, if its key has the prefix. The cell may be another key's by now. */
+static struct sb_version *prefix_head(
+        struct sb_handle *handle, const struct sb_op_prefix *watch, uint64_t cell_number)
+{
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0, len;
+        struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
+
+        if (!head || !sb_version_fits(&handle->segment, head))
+                return NULL;
+        len = SB_SHAPE_KEY_LEN(sb_once(head->shape));
+        return len >= watch->prefix_len && !memcmp(head->bytes, watch->prefix, watch->prefix_len) &&
+                               !sb_reserved_is(head->bytes, len)
+                       ? head
+                       : NULL;
+}
+
+/* The number of the transaction that wrote the version; 0: none did. */
+static uint64_t prefix_txn(const struct sb_segment *segment, const struct sb_version *version)
+{
+        uint64_t shape = sb_version_shape(segment, version), number = 0;
+
+        if (SB_SHAPE_KIND(shape) & SB_VERSION_HAS_TXN)
+                memcpy(&number,
+                        version->bytes + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape),
+                        SB_TRAILER_TXN);
+        return number;
+}
+
+bool sb_op_prefix_list(struct sb_handle *handle, struct sb_op_prefix *watch, uint64_t cell_number,
+        uint64_t cut, sb_op_take *take, void *context)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t left = sb_damage_bound(segment), above = 0, link;
+        struct sb_version *version;
+        bool later = false;
+
+        sb_pin(handle);
+        version = prefix_head(handle, watch, cell_number);
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left) &&
+                SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER) {
+                struct sb_settled settled = sb_stamp_settle(handle, version);
+                bool committed = settled.outcome == SB_OUTCOME_COMMITTED;
+
+                /* As in every read at a cut: if it commits, it is in the cut. */
+                if (settled.outcome == SB_OUTCOME_UNDECIDED && settled.stamp &&
+                        settled.stamp <= cut) {
+                        sb_help_version(handle, version);
+                        continue;
+                }
+                if (committed && settled.stamp <= watch->cut)
+                        break;
+                later |= committed && settled.stamp > cut;
+                /* A version that moves is there twice. */
+                if (committed && settled.stamp <= cut && version->rev != above)
+                        take(&(struct sb_op_listed){.stamp = settled.stamp,
+                                     .cell_number = cell_number,
+                                     .rev = version->rev,
+                                     .txn = prefix_txn(segment, version),
+                                     .at = sb_offset_of(segment, version)},
+                                context);
+                if (committed)
+                        above = version->rev;
+                link = sb_pin_load(handle, &version->prev);
+                watch->trimmed |= (link & SB_PREV_TRIMMED) != 0;
+                version = sb_version_at(segment, link & SB_OFFSET_MASK);
+        }
+        sb_unpin(handle);
+        return later;
+}
+
+/* A change that was listed, where something above the watch's cut was given up since, or could go
+ * from the beginning: it is looked for in its chain. NULL: it is gone. */
+static struct sb_version *prefix_seek(struct sb_handle *handle, const struct sb_op_prefix *watch,
+        const struct sb_op_listed *listed)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_version *version = prefix_head(handle, watch, listed->cell_number);
+        uint64_t left = sb_damage_bound(segment);
+
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left) &&
+                SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER) {
+                struct sb_settled settled = sb_stamp_settle(handle, version);
+
+                if (settled.outcome == SB_OUTCOME_COMMITTED && settled.stamp == listed->stamp &&
+                        version->rev == listed->rev)
+                        return version;
+                version = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
+        }
+        return NULL;
+}
+
+bool sb_op_prefix_take(struct sb_handle *handle, const struct sb_op_prefix *watch,
+        const struct sb_op_listed *listed, uint32_t guard, uint32_t old_guard,
+        struct sb_op_change *ret)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_version *version;
+        bool found;
+
+        sb_pin(handle);
+        /* Behind the pin: where nothing above the watch's cut has left its chain yet, the version
+         * is still where it was listed, and stays there under this pin. */
+        version = sb_op_prefix_whole(watch) ? sb_version_at(segment, listed->at)
+                                            : prefix_seek(handle, watch, listed);
+        found = version && sb_version_fits(segment, version);
+        if (found) {
+                ret->version = version;
+                ret->cut = listed->stamp;
+                ret->missed = 0;
+                ret->old = sb_op_watch_replaced(handle, version);
+                sb_guard_set(handle, guard, sb_offset_of(segment, version));
+                if (ret->old)
+                        sb_guard_set(handle, old_guard, sb_offset_of(segment, ret->old));
+        }
+        sb_unpin(handle);
+        return found;
+}

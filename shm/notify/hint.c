@@ -1,0 +1,98 @@
+/* The ring of a watched prefix; see hint.h. */
+
+#include "shm/notify/hint.h"
+
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+
+#define LAP_SHIFT 44u
+#define LAP_BITS  20u
+#define CELL_MASK ((UINT64_C(1) << LAP_SHIFT) - 1)
+
+static uint64_t hint_lap(const struct sb_ring_view *view, uint64_t number)
+{
+        return number / view->slot_count;
+}
+
+static uint64_t hint_word(const struct sb_ring_view *view, uint64_t number, uint64_t cell_number)
+{
+        return hint_lap(view, number) << LAP_SHIFT | (cell_number & CELL_MASK);
+}
+
+/* By how many laps a slot's word is ahead of hint @number's, modulo all laps; below half of them:
+ * it is, or is of the same one. An empty slot is behind all. */
+static bool hint_is_reached(const struct sb_ring_view *view, uint64_t word, uint64_t number)
+{
+        uint64_t ahead = (word >> LAP_SHIFT) - hint_lap(view, number);
+
+        return word && !(ahead >> (LAP_BITS - 1) & 1);
+}
+
+void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut)
+{
+        uint64_t gone;
+
+        do
+                gone = sb_hint_gone(view);
+        while (gone < cut && !sb_cas64_full(&view->ring->given, gone, cut)); /* R:gone > A:gone. */
+}
+
+/* A half of the ring begins with hint @number: what the mark says is given up, and the mark moves
+ * on. A process that comes late leaves the mark as it is: then more is kept until the next half.
+ * Fault HINT_KEEPS_ALL: nothing is given up. */
+static void hint_begin_half(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t number)
+{
+        uint64_t mark = sb_load_acquire(&view->ring->mark), clock; /* A:gone. */
+
+        if (SB_FAULT(HINT_KEEPS_ALL))
+                return;
+        sb_hint_raise_gone(view, mark);
+        clock = sb_load_acquire(&handle->segment.super->clock); /* A:clock. */
+        if (sb_hint_tail(view) - number <= view->slot_count / 10)
+                sb_cas64_full(&view->ring->mark, mark, clock); /* R:gone > A:gone. */
+}
+
+/* The fault HINT_UNTAILED leaves the tail to the next process. */
+static void hint_move_tail(const struct sb_ring_view *view, uint64_t number)
+{
+        /* R:hint > A:hint. Behind the slot. Failed: another process moved it. */
+        if (!SB_FAULT(HINT_UNTAILED))
+                sb_cas64_full(&view->ring->tail, number, number + 1);
+}
+
+uint64_t sb_hint_push(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number)
+{
+        for (;;) {
+                uint64_t number = sb_hint_tail(view);
+                struct sb_word64 *slot = &view->slots[number % view->slot_count];
+                uint64_t word = sb_load_acquire(slot); /* A:hint. */
+
+                /* Lock-free: each further round means that another process's hint went in. */
+                if (hint_is_reached(view, word, number)) {
+                        /* R:hint > A:hint. The tail of a process that stopped behind its slot. */
+                        sb_cas64_full(&view->ring->tail, number, number + 1);
+                        continue;
+                }
+                /* R:hint > A:hint. It expects an older lap's. */
+                if (!sb_cas64_full(slot, word, hint_word(view, number, cell_number)))
+                        continue;
+                hint_move_tail(view, number);
+                if (number % (view->slot_count / 2) == 0)
+                        hint_begin_half(handle, view, number);
+                return word & CELL_MASK;
+        }
+}
+
+uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number)
+{
+        uint64_t word = sb_load_acquire(&view->slots[number % view->slot_count]); /* A:hint. */
+        bool same = word >> LAP_SHIFT == (hint_lap(view, number) & ((1u << LAP_BITS) - 1));
+
+        return same || SB_FAULT(HINT_LAP_UNASKED) ? word & CELL_MASK : 0;
+}

@@ -1,0 +1,274 @@
+/* Watched prefixes; see prefix.h. */
+
+#include "shm/notify/prefix.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/notify/hint.h"
+#include "shm/notify/ring.h"
+#include "shm/notify/turn.h"
+
+#define LENGTH_BITS UINT64_C(0xffffffff)
+#define LENGTH_JOIN (UINT64_C(1) << 32)
+
+uint32_t sb_prefix_key(const void *prefix, uint32_t prefix_len, unsigned char ret[SB_KEY_LEN_MAX])
+{
+        memcpy(ret, SB_RESERVED_WATCH, SB_WATCH_PREFIX);
+        if (prefix_len)
+                memcpy(ret + SB_WATCH_PREFIX, prefix, prefix_len);
+        return SB_WATCH_PREFIX + prefix_len;
+}
+
+/* ---- the watched prefixes of a key ---- */
+
+/* The prefixes of a key that have a ring, in turn. */
+struct prefix_walk {
+        unsigned char bytes[SB_WATCH_PREFIX + SB_KEY_LEN_MAX];
+        uint32_t key_len, word;
+        uint32_t bits; /* lengths of this word that were not looked up yet */
+};
+
+/* The lengths of word @word, as far as a key of @key_len bytes goes. */
+static uint32_t prefix_lengths(const struct sb_segment *segment, uint32_t word, uint32_t key_len)
+{
+        uint32_t longest = key_len - word * 32;
+        /* A:attention. */
+        uint32_t bits = (uint32_t)sb_load_acquire(&segment->super->prefix_lengths[word]);
+
+        return longest < 31 ? bits & ((2u << longest) - 1) : bits;
+}
+
+/* Return: false: no prefix of this key is watched. */
+static bool prefix_walk_begin(
+        struct sb_handle *handle, const void *key, uint32_t key_len, struct prefix_walk *walk)
+{
+        if (key_len > SB_KEY_LEN_MAX || sb_reserved_is(key, key_len))
+                return false;
+        walk->key_len = key_len;
+        walk->word = 0;
+        walk->bits = prefix_lengths(&handle->segment, 0, key_len);
+        (void)sb_prefix_key(key, key_len, walk->bytes);
+        return true;
+}
+
+/* The node of exactly this key, which never has a value; NULL: there is none. */
+static struct sb_node *prefix_find(struct sb_handle *handle, const void *key, uint32_t key_len)
+{
+        struct sb_segment *segment = &handle->segment;
+        struct sb_probe probe = sb_probe_first(segment, sb_hash_key(key, key_len, segment->seed));
+        struct sb_word64 *cell;
+
+        while ((cell = sb_probe_next(segment, &probe))) {
+                uint64_t word = sb_pin_load(handle, cell);
+                struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                if (!(word & SB_CELL_FROZEN) && version &&
+                        sb_version_is(segment, version, key, key_len))
+                        return sb_node_at(segment, version->node);
+        }
+        return NULL;
+}
+
+/* The ring of a prefix that is watched, or was a moment ago. */
+static bool prefix_ring(
+        struct sb_handle *handle, const void *key, uint32_t key_len, struct sb_ring_view *ret)
+{
+        struct sb_node *node = prefix_find(handle, key, key_len);
+        uint64_t at = node ? sb_pin_load(handle, &node->ring) : 0;
+
+        return at && sb_ring_view(handle, at, ret) && ret->slot_count > 1 &&
+               sb_once(ret->ring->hints);
+}
+
+static bool prefix_walk_next(
+        struct sb_handle *handle, struct prefix_walk *walk, struct sb_ring_view *ret)
+{
+        for (;;) {
+                uint32_t len;
+
+                while (!walk->bits) {
+                        if (++walk->word * 32 > walk->key_len)
+                                return false;
+                        walk->bits = prefix_lengths(&handle->segment, walk->word, walk->key_len);
+                }
+                len = walk->word * 32 + (uint32_t)__builtin_ctz(walk->bits);
+                walk->bits &= walk->bits - 1;
+                if (prefix_ring(handle, walk->bytes, SB_WATCH_PREFIX + len, ret))
+                        return true;
+        }
+}
+
+/* ---- telling ---- */
+
+bool sb_prefix_tell(
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cell_number)
+{
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+        bool told = false;
+        uint64_t over;
+
+        if (!prefix_walk_begin(handle, key, key_len, &walk))
+                return false;
+        while (prefix_walk_next(handle, &walk, &view)) {
+                told = true;
+                over = SB_FAULT(PREFIX_UNTOLD) ? 0 : sb_hint_push(handle, &view, cell_number);
+                /* Each process that fills a slot sees to what it overwrote: so no more is kept than
+                 * the ring names, and none walks over all of it. */
+                if (over && sb_cell_at(&handle->segment, over))
+                        sb_limbo_later(handle, over, SB_STAMP_PLACEHOLDER);
+                sb_ring_wake(handle, &view);
+        }
+        return told;
+}
+
+/* The key and cell of a node; false: damaged, or it has no cell. */
+static bool prefix_of_node(struct sb_handle *handle, struct sb_node *node,
+        struct sb_node_key *ret_key, uint64_t *ret_cell)
+{
+        *ret_key = sb_node_key(&handle->segment, node);
+        *ret_cell = sb_pin_load(handle, &node->cell);
+        return ret_key->bytes && sb_cell_at(&handle->segment, *ret_cell);
+}
+
+void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node)
+{
+        struct sb_node_key key;
+        uint64_t cell_number;
+
+        if (sb_prefix_any(&handle->segment) && prefix_of_node(handle, node, &key, &cell_number))
+                (void)sb_prefix_tell(handle, key.bytes, key.len, cell_number);
+}
+
+void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node)
+{
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+        struct sb_node_key key;
+        uint64_t cell_number;
+
+        if (!sb_prefix_any(&handle->segment) || !prefix_of_node(handle, node, &key, &cell_number) ||
+                !prefix_walk_begin(handle, key.bytes, key.len, &walk))
+                return;
+        while (prefix_walk_next(handle, &walk, &view))
+                sb_ring_wake(handle, &view);
+}
+
+/* ---- keeping ---- */
+
+bool sb_prefix_awaits_any(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
+{
+        uint64_t shape = sb_once(version->shape);
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+
+        if (!sb_version_fits(&handle->segment, version) ||
+                !prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
+                return false;
+        while (prefix_walk_next(handle, &walk, &view)) {
+                if (stamp <= sb_hint_gone(&view))
+                        continue;
+                if (!give_way)
+                        return true;
+                sb_hint_raise_gone(&view, stamp);
+        }
+        return false;
+}
+
+/* ---- joining ---- */
+
+void sb_prefix_join(struct sb_handle *handle, uint32_t prefix_len)
+{
+        struct sb_superblock *super = handle->segment.super;
+        struct sb_word64 *lengths = &super->prefix_lengths[prefix_len / 32];
+        uint64_t old, length = UINT64_C(1) << (prefix_len % 32);
+
+        /* R:attention > A:attention, both. Counted, too, so that the engine which found no watch of
+         * this length loses its CAS. Before the bit that sends writers here. */
+        do
+                old = sb_load_acquire(lengths); /* A:attention. */
+        while (!sb_cas64_full(lengths, old, (old | length) + LENGTH_JOIN));
+        /* R:attention > A:attention. Before the watch's cut: each writer with a later stamp sees
+         * it. */
+        sb_or_full(&super->attention, sb_turn_join(&super->prefixes) > 0 ? SB_ATTENTION_PREFIXES_1
+                                                                         : SB_ATTENTION_PREFIXES_0);
+}
+
+/* ---- the engine's whole sweeps ---- */
+
+void sb_prefix_sweep_begin(struct sb_handle *handle)
+{
+        struct sb_prefixes *prefixes = &handle->prefixes;
+        const struct sb_superblock *super = handle->segment.super;
+        uint32_t i;
+
+        *prefixes = (struct sb_prefixes){.sweeps = handle->slot == 0};
+        /* A:watcher, A:attention. Before the look at the rings. */
+        prefixes->state = sb_load_acquire(&super->prefixes);
+        for (i = 0; i < SB_PREFIX_LENGTHS; i++)
+                prefixes->lengths[i] =
+                        sb_load_acquire(&super->prefix_lengths[i]); /* A:attention. */
+}
+
+void sb_prefix_sweep_saw(struct sb_handle *handle, const struct sb_node *node)
+{
+        uint32_t len = sb_node_key(&handle->segment, node).len;
+
+        if (len < SB_WATCH_PREFIX || len - SB_WATCH_PREFIX > SB_KEY_LEN_MAX)
+                return;
+        len -= SB_WATCH_PREFIX;
+        handle->prefixes.used[len / 32] |= UINT32_C(1) << (len % 32);
+        handle->prefixes.any = true;
+}
+
+/* Take the lengths away of which no watch was met. */
+static void prefix_clear_lengths(struct sb_handle *handle)
+{
+        struct sb_prefixes *prefixes = &handle->prefixes;
+        struct sb_word64 *lengths = handle->segment.super->prefix_lengths;
+        uint32_t i;
+
+        for (i = 0; i < SB_PREFIX_LENGTHS; i++) {
+                uint64_t old = prefixes->lengths[i],
+                         left = old & (~LENGTH_BITS | prefixes->used[i]);
+
+                /* Fault LENGTHS_UNASKED: a watch that joined meanwhile loses its length. */
+                if (left != old && SB_FAULT(LENGTHS_UNASKED))
+                        sb_and_full(&lengths[i], left | ~LENGTH_BITS); /* R:attention. */
+                else if (left != old)
+                        /* R:attention > A:attention. Failed: a watch has joined since. */
+                        sb_cas64_full(&lengths[i], old, left);
+        }
+}
+
+void sb_prefix_sweep_end(struct sb_handle *handle)
+{
+        struct sb_prefixes *prefixes = &handle->prefixes;
+        struct sb_superblock *super = handle->segment.super;
+        uint64_t state = prefixes->state, bit;
+
+        if (!prefixes->sweeps)
+                return;
+        prefixes->sweeps = false;
+        prefix_clear_lengths(handle);
+        /* CLEARING: an engine died in here. */
+        if (!(state & SB_TURN_CLEARING) && (prefixes->any || !sb_prefix_any(&handle->segment) ||
+                                                   !sb_turn_begin(&super->prefixes, state)))
+                return;
+        bit = sb_turn_of(state) ? SB_ATTENTION_PREFIXES_1 : SB_ATTENTION_PREFIXES_0;
+        sb_and_full(&super->attention, ~bit); /* R:attention > A:attention. */
+        sb_turn_end(&super->prefixes);
+}

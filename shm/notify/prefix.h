@@ -1,0 +1,85 @@
+/*
+ * Watched prefixes: which there are, telling them of a change, and asking what they still need
+ * (models: prefix2, pwatch).
+ *
+ * A watched prefix is a key of the bus's own, SB_RESERVED_WATCH and then the prefix, which never
+ * has a value. Its ring holds hints (hint.h), and its watches stand in that ring as those of any
+ * key do (ring.h). On the keys with the prefix nothing is set. Instead each writer looks at one
+ * word:
+ *
+ *      attention            some prefix is watched: two bits, used in turn (turn.h)
+ *      prefix_lengths[]     of these lengths
+ *
+ * Telling. A process that has stamped a change loads `attention`. If it says so, the process looks
+ * up the prefix of each length, puts a hint into its ring, and rings its watchers, before its note
+ * goes. The reaper of a dead process does the same. Each process that raises the stable cut wakes
+ * the watchers of what notes show: they look at notes by themselves (ring/op/prefix.h).
+ *
+ * Keeping. A process that takes a version out loads `attention` behind the stamp of the successor.
+ * The version stays if a watched prefix of its key gives nothing up above that stamp; also where
+ * both have one stamp, which no cut can tell apart. A tombstone asks so of its own stamp before its
+ * key goes.
+ *
+ * Beginning. A watch enters itself in the ring, counts itself in the length's word, joins
+ * `attention`, and only then takes its cut. So each writer with a stamp above that cut finds it.
+ *
+ * Ending. The engine alone takes lengths and bits back, at the end of a whole sweep that met no
+ * watch of them, if none has joined since the sweep began.
+ */
+#ifndef SB_NOTIFY_PREFIX_H
+#define SB_NOTIFY_PREFIX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+
+/* ---- for the processes that write and prune; all under a pin ---- */
+
+/* Whether a prefix may be watched. Loaded behind the stamp that is asked about. Cost: one load, on
+ * the clock's line. */
+static inline bool sb_prefix_any(const struct sb_segment *segment)
+{
+        /* A:attention. */
+        return sb_load_acquire(&segment->super->attention) != 0;
+}
+/* The client's own stamped change of this key: a hint for each watched prefix of it, and a wake.
+ * What these rings keep no more is noted to be looked at again. Return: whether there was one: then
+ * what the change replaced stays in its chain. Cost: a lookup for each length that is watched. */
+bool sb_prefix_tell(
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cell_number);
+/* The same for a process that goes by the key's node: an owner of a transaction, a reaper. */
+void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node);
+/* Wake the watchers of a key without a hint. */
+void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node);
+/* Whether a watched prefix of the version's key keeps what was superseded at @stamp. @give_way:
+ * memory is short: then it is given up, and its readers find out. */
+bool sb_prefix_awaits_any(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way);
+static inline bool sb_prefix_awaits(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
+{
+        return SB_UNLIKELY(sb_prefix_any(&handle->segment)) &&
+               sb_prefix_awaits_any(handle, version, stamp, give_way);
+}
+
+/* ---- for the client that watches ---- */
+
+/* The key under which a prefix is watched. Return: its length. */
+uint32_t sb_prefix_key(const void *prefix, uint32_t prefix_len, unsigned char ret[SB_KEY_LEN_MAX]);
+/* Behind the entry in the ring, and before the watch's cut is taken. */
+void sb_prefix_join(struct sb_handle *handle, uint32_t prefix_len);
+
+/* ---- for the engine's whole sweeps ---- */
+
+void sb_prefix_sweep_begin(struct sb_handle *handle);
+/* Under a pin: the ring of this node has a watch. */
+void sb_prefix_sweep_saw(struct sb_handle *handle, const struct sb_node *node);
+void sb_prefix_sweep_end(struct sb_handle *handle);
+
+#endif
