@@ -84,7 +84,7 @@ _agentctl()
         del) options+=' --if-rev --prefix' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         batch) options+=' --txn' ;;
-        watch) options+=' --after --count --timeout --exec' ;;
+        watch) options+=' --prefix --after --count --timeout --exec' ;;
         wait) options+=' --until --timeout' ;;
         top) options+=' --once' ;;
         help) options=$commands ;;

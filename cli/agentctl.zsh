@@ -69,7 +69,7 @@ _agentctl()
         del) offers+=(--if-rev --prefix) ;;
         scan) offers+=(--values --full --reverse --limit --at) ;;
         batch) offers+=(--txn) ;;
-        watch) offers+=(--after --count --timeout --exec) ;;
+        watch) offers+=(--prefix --after --count --timeout --exec) ;;
         wait) offers+=(--until --timeout) ;;
         top) offers+=(--once) ;;
         help) offers=($verbs) ;;

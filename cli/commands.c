@@ -115,15 +115,16 @@ const struct cli_command cli_commands[] = {
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
                 "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
-        {"watch", "KEY... [--after REV] [--count N] [--timeout 5s] [--exec CMD]",
+        {"watch", "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--exec CMD]",
                 "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
                 MANY, cli_watch,
                 "From now on, or after revision REV: key, revision, kind and value, tabs in "
-                "between; -o json has the\nreplaced value, too. ... N lost: the last 64 changes "
-                "are kept, and some of the time less. --count N\nends it after N changes, "
-                "--timeout with exit code 5. --exec runs CMD in a shell for each change, with\n"
-                "the value on its standard input and $STATEBUS_KIND value or deleted; a CMD that "
-                "fails ends it."},
+                "between; -o json has the\nreplaced value, too. With --prefix of all keys that "
+                "begin so, by cut, from now on or after CUT.\n... N lost: the last 64 changes of "
+                "a key are kept, 1,024 of a prefix, and some of the time less.\n--count N "
+                "ends it after N changes, --timeout with exit code 5. --exec runs CMD in a shell "
+                "for each change,\nwith the value on its standard input, $STATEBUS_KEY, and "
+                "$STATEBUS_KIND value or deleted; a CMD that fails ends it.\n" CUT_TEXT},
         {"wait", "KEY [--until VALUE] [--timeout 5s]",
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,

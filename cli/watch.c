@@ -57,13 +57,34 @@ static void watch_print(const struct cli *cli, const struct sb_guard *change)
         putchar('\n');
 }
 
+/* Say that a watch of a prefix has lost changes, and at which cut it goes on. */
+static void watch_print_lapped(const struct cli *cli, const struct sb_watch *watch)
+{
+        if (cli->json) {
+                cli_json_begin();
+                cli_json_text("lapped", "from this cut on");
+                cli_json_number("cut", sb_watch_cut(watch));
+                cli_json_end();
+        } else {
+                printf("... some lost; on from cut %" PRIu64 "\n", sb_watch_cut(watch));
+        }
+        fflush(stdout);
+}
+
 /* Give the change to the standard input of a command. Return: 0, or an exit code after a message.
  */
 static int watch_run(const struct cli *cli, const struct sb_guard *change)
 {
+        char *key = mi_malloc(change->key.len + 1);
         FILE *to;
         int status;
 
+        if (!key)
+                return cli_fail(cli, "watch", -ENOMEM);
+        memcpy(key, change->key.data, change->key.len);
+        key[change->key.len] = 0; /* behind a byte 0 in the key the command sees no more of it */
+        setenv("STATEBUS_KEY", key, 1);
+        mi_free(key);
         setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1);
         to = popen(cli->exec, "we");
         if (!to) {
@@ -89,8 +110,11 @@ static int watch_drain(
 
         while (*left > 0 && !ferror(stdout)) {
                 r = sb_watch_next(watch, 0, &change);
-                if (r == SB_E_LAPPED)
-                        continue; /* the next one says how many are lost */
+                if (r == SB_E_LAPPED) { /* of a key the next one says how many are lost */
+                        if (cli->prefix && !cli->exec)
+                                watch_print_lapped(cli, watch);
+                        continue;
+                }
                 if (r == SB_E_TIMED_OUT || r == -EINTR)
                         return 0;
                 if (r != 0)
@@ -109,17 +133,42 @@ static int watch_drain(
         return -1;
 }
 
-static int watch_open_all(
-        struct cli *cli, struct sb_bus *bus, uint64_t after, struct sb_watch **watches)
+/* What --after says: of a key a revision, of a prefix a cut. Return: 0, or an exit code after a
+ * message. */
+static int watch_after(struct cli *cli, struct sb_bus *bus, uint32_t *ret_flags, uint64_t *ret)
 {
-        struct sb_bytes key;
         int r;
 
+        *ret = SB_ANY_REV;
+        *ret_flags = cli->prefix ? SB_PREFIX : 0;
+        if (!cli->after)
+                return 0;
+        if (!cli->prefix)
+                return cli_number(cli->after, "--after", ret);
+        r = cli_cut(cli, bus, cli->after, ret);
+        if (r == 0 && *ret != 0)
+                *ret_flags |= SB_AFTER_CUT;
+        else if (r == 0)
+                *ret = SB_ANY_REV; /* now */
+        return r;
+}
+
+static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct sb_watch **watches)
+{
+        struct sb_bytes key;
+        uint64_t after;
+        uint32_t flags;
+        int r = watch_after(cli, bus, &flags, &after);
+
+        if (r != 0)
+                return r;
         for (int i = 0; i < cli->operand_count; i++) {
-                r = cli_key(cli, cli->operands[i], false, &key);
+                r = cli_key(cli, cli->operands[i], cli->prefix, &key);
                 if (r != 0)
                         return r;
-                r = sb_watch_open(bus, key, 0, after, &watches[i]);
+                r = sb_watch_open(bus, key, flags, after, &watches[i]);
+                if (r == -EINVAL && (flags & SB_AFTER_CUT))
+                        return cli_no_cut(cli, cli->after);
                 if (r != 0)
                         return cli_fail(cli, cli_word(cli->operands[i]), r);
         }
@@ -145,15 +194,11 @@ static int watch_all(struct cli *cli, struct sb_bus *bus, struct sb_watch **watc
 
 int cli_watch(struct cli *cli)
 {
-        uint64_t after = SB_ANY_REV, left = UINT64_MAX, deadline_ns;
+        uint64_t left = UINT64_MAX, deadline_ns;
         struct sb_watch **watches;
         struct sb_bus *bus = NULL;
         int r = watch_deadline(cli, &deadline_ns);
 
-        if (r == 0 && cli->prefix)
-                r = cli_usage("a watch of a prefix comes with a later version of statebus");
-        if (r == 0 && cli->after)
-                r = cli_number(cli->after, "--after", &after);
         if (r == 0 && cli->count)
                 r = cli_number(cli->count, "--count", &left);
         if (r == 0)
@@ -163,7 +208,7 @@ int cli_watch(struct cli *cli)
         watches = mi_calloc((size_t)cli->operand_count, sizeof(*watches));
         if (!watches)
                 return cli_fail(cli, "watch", -ENOMEM);
-        r = watch_open_all(cli, bus, after, watches);
+        r = watch_open_all(cli, bus, watches);
         if (r == 0)
                 r = watch_all(cli, bus, watches, left, deadline_ns);
         for (int i = 0; i < cli->operand_count; i++)
