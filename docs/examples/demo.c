@@ -8,8 +8,9 @@
  *      file/PATH       the result for one file: "PASS COUNT", then "IDENTIFIER COUNT", a line each.
  *      total/files     how many files were counted, over all passes;
  *      total/all       how many identifiers were found,
- *      total/LETTER    and how many of them begin with that letter.
- *      end             no pass after this one
+ *      totals/LETTER   and how many of them begin with that letter.
+ *      total/looks     how often everything was looked at; total/killed: and workers were killed
+ *      total/end       no pass after this one
  *
  * Why all of it is exact although workers die anywhere. A worker brings a file in by one
  * transaction: the result, all the totals and the end of its claim appear together or not at all.
@@ -19,8 +20,9 @@
  * a pass but what a stopped worker has claimed does that, too, and does not wait.
  *
  * A watcher looks at everything, at one cut, all the while: each file's result is in the totals as
- * many times as there were passes over it, at every moment. Two marks keep such moments; at the end
- * `agentctl diff` shows what changed between them.
+ * many times as there were passes over it, at every moment. A viewer shows how far the work is: it
+ * watches all keys that begin with total/, and sleeps while none changes. Two marks keep moments of
+ * the bus; at the end `agentctl diff` shows what changed between them.
  *
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH. What
  * does not call the bus is elsewhere: demo-count.c finds the headers and counts in one of them,
@@ -118,14 +120,13 @@ struct job {
         struct result result;
 };
 
-static int add(struct sb_txn *txn, const char *name, uint64_t count)
+static int add(struct sb_txn *txn, const char *key, uint64_t count)
 {
         sb_auto(sb_guard_release) struct sb_guard guard = {0};
         uint64_t numbers[2] = {0};
-        char key[16], text[24];
+        char text[24];
         int r;
 
-        snprintf(key, sizeof(key), "total/%s", name);
         r = sb_txn_get(txn, text_bytes(key), &guard);
         if (r != 0 && r != SB_E_NOT_FOUND)
                 return r;
@@ -156,12 +157,15 @@ static int bring_in(void *argument, struct sb_txn *txn)
         r = sb_txn_set(
                 txn, file_key(job->number), (struct sb_bytes){job->result.text, job->result.len});
         if (r == 0)
-                r = add(txn, "files", 1);
+                r = add(txn, "total/files", 1);
         if (r == 0)
-                r = add(txn, "all", job->result.count);
-        for (int letter = 0; r == 0 && letter < LETTERS; letter++)
+                r = add(txn, "total/all", job->result.count);
+        for (int letter = 0; r == 0 && letter < LETTERS; letter++) {
+                char key[] = {'t', 'o', 't', 'a', 'l', 's', '/', LETTER(letter), 0};
+
                 if (job->result.by_letter[letter] > 0)
-                        r = add(txn, (char[]){LETTER(letter), 0}, job->result.by_letter[letter]);
+                        r = add(txn, key, job->result.by_letter[letter]);
+        }
         return r;
 }
 
@@ -197,7 +201,7 @@ static void work_until_the_end(struct sb_bus *bus, size_t number)
                 uint64_t files = number_at(bus, text_bytes("total/files")), claimed = 0;
                 uint64_t pass = files / headers.count + 1;
 
-                if (files % headers.count == 0 && number_at(bus, text_bytes("end")))
+                if (files % headers.count == 0 && number_at(bus, text_bytes("total/end")))
                         return;
                 /* One round takes files without a claim; after that, all that is left. */
                 for (size_t i = 0; i < headers.count; i++) {
@@ -217,8 +221,10 @@ static pid_t start(void (*function)(struct sb_bus *, size_t))
 {
         size_t number = (size_t)random() % headers.count;
         struct sb_bus *bus;
-        pid_t pid = fork();
+        pid_t pid;
 
+        fflush(stdout); /* else the child prints it again */
+        pid = fork();
         if (pid != 0)
                 return pid;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -250,7 +256,7 @@ static uint64_t look(struct sb_bus *bus)
                         files = numbers[0];
                 } else if (same_bytes(guard.key, text_bytes("total/all"))) {
                         all = numbers[0];
-                } else if (begins_with(guard.key, "total/")) {
+                } else if (begins_with(guard.key, "totals/")) {
                         letters += numbers[0];
                 }
                 sb_guard_release(&guard);
@@ -272,10 +278,89 @@ static void watch(struct sb_bus *bus, size_t number)
         char text[24];
 
         (void)number;
-        for (uint64_t looks = 1; !number_at(bus, text_bytes("end")); looks++) {
+        for (uint64_t looks = 1; !number_at(bus, text_bytes("total/end")); looks++) {
                 look(bus);
                 snprintf(text, sizeof(text), "%" PRIu64, looks);
-                check("looks", sb_set(bus, text_bytes("looks"), text_bytes(text), NULL, NULL));
+                check("looks",
+                        sb_set(bus, text_bytes("total/looks"), text_bytes(text), NULL, NULL));
+        }
+}
+
+/* ---- the viewer ---- */
+
+struct view {
+        uint64_t files, all, looks, killed;
+        bool end;
+};
+
+/* Take one number over, which is new. */
+static void view_take(struct view *view, const struct sb_guard *guard)
+{
+        uint64_t numbers[2] = {0};
+
+        read_numbers(guard->value, numbers);
+        if (same_bytes(guard->key, text_bytes("total/files")))
+                view->files = numbers[0];
+        else if (same_bytes(guard->key, text_bytes("total/all")))
+                view->all = numbers[0];
+        else if (same_bytes(guard->key, text_bytes("total/looks")))
+                view->looks = numbers[0];
+        else if (same_bytes(guard->key, text_bytes("total/killed")))
+                view->killed = numbers[0];
+        else
+                view->end = same_bytes(guard->key, text_bytes("total/end"));
+}
+
+/* Take all numbers over as they were when the watch began, at first or again. */
+static void view_begin(struct sb_bus *bus, struct sb_watch *watch, struct view *view)
+{
+        struct sb_scan_options how = {.size = sizeof(how), .cut = sb_watch_cut(watch)};
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+
+        check("scan", sb_scan_open_at(bus, text_bytes("total/"), &how, &scan));
+        while (sb_scan_next(scan, &guard) == 0) {
+                view_take(view, &guard);
+                sb_guard_release(&guard);
+        }
+}
+
+static void view_show(const struct view *view)
+{
+        printf("%5.1f s  pass %" PRIu64 "  %5" PRIu64 " of %zu files  %" PRIu64
+               " identifiers  %" PRIu64 " killed, %" PRIu64 " stopped  %" PRIu64 " looks%s",
+                stage_seconds(), view->files / headers.count + 1, view->files % headers.count,
+                headers.count, view->all, view->killed, view->killed, view->looks,
+                isatty(1) ? " \r" : "\n");
+        fflush(stdout);
+}
+
+/* Show the numbers whenever they have changed, ten times a second at most; once a second where it
+ * is no terminal that shows them. */
+static void view(struct sb_bus *bus, size_t number)
+{
+        sb_auto(sb_watch_closep) struct sb_watch *watch = NULL;
+        double every = isatty(1) ? 0.1 : 1, next = every;
+        struct sb_guard change = {0};
+        struct view view = {0};
+
+        (void)number;
+        check("watch", sb_watch_open(bus, text_bytes("total/"), SB_PREFIX, SB_ANY_REV, &watch));
+        view_begin(bus, watch, &view);
+        while (!view.end) {
+                int r = sb_watch_next(watch, SB_FOREVER, &change);
+
+                if (r == SB_E_LAPPED) { /* it was stopped for long, or slower than all the others */
+                        view_begin(bus, watch, &view);
+                        continue;
+                }
+                check("next", r);
+                view_take(&view, &change);
+                sb_guard_release(&change);
+                if (stage_seconds() < next)
+                        continue;
+                view_show(&view);
+                next = stage_seconds() + every;
         }
 }
 
@@ -315,20 +400,6 @@ static void mark(struct sb_bus *bus, const char *name)
         check("mark", sb_mark(bus, text_bytes(name), &cut));
 }
 
-static void show_progress(struct sb_bus *bus, unsigned kills)
-{
-        uint64_t files = number_at(bus, text_bytes("total/files"));
-
-        if (!isatty(1) && kills % 10 != 0)
-                return;
-        printf("%5.1f s  pass %" PRIu64 "  %5" PRIu64 " of %zu files  %" PRIu64
-               " identifiers  %u killed, %u stopped  %" PRIu64 " looks%s",
-                stage_seconds(), files / headers.count + 1, files % headers.count, headers.count,
-                number_at(bus, text_bytes("total/all")), kills, kills,
-                number_at(bus, text_bytes("looks")), isatty(1) ? " \r" : "\n");
-        fflush(stdout);
-}
-
 /* Every 100 ms kill one worker and start another, stop one and let the last stopped one go on,
  * until there was enough of it; then let the crew finish the pass. Return: how many were killed. */
 static unsigned lead_crew(struct sb_bus *bus)
@@ -337,8 +408,9 @@ static unsigned lead_crew(struct sb_bus *bus)
                                                            : cores < CREW_MAX ? cores
                                                                               : CREW_MAX;
         unsigned kills = 0, claims = 0;
-        pid_t pids[CREW_MAX], watcher = start(watch), stopped = 0;
+        pid_t pids[CREW_MAX], watcher = start(watch), viewer = start(view), stopped = 0;
         uint64_t files;
+        char text[24];
         int status;
 
         for (long i = 0; i < crew; i++)
@@ -358,17 +430,19 @@ static unsigned lead_crew(struct sb_bus *bus)
                 *victim = start(work_until_the_end);
                 stopped = pids[random() % crew];
                 kill(stopped, SIGSTOP);
-                show_progress(bus, kills);
+                snprintf(text, sizeof(text), "%u", kills);
+                check("kills",
+                        sb_set(bus, text_bytes("total/killed"), text_bytes(text), NULL, NULL));
                 if (kills == KILLS_A_SECOND)
                         mark(bus, "a second of work");
         }
         if (stopped)
                 kill(stopped, SIGCONT);
-        check("end", sb_set(bus, text_bytes("end"), text_bytes("1"), NULL, NULL));
-        for (long i = 0; i <= crew; i++) {
-                waitpid(i < crew ? pids[i] : watcher, &status, 0);
+        check("end", sb_set(bus, text_bytes("total/end"), text_bytes("1"), NULL, NULL));
+        for (long i = 0; i <= crew + 1; i++) {
+                waitpid(i < crew ? pids[i] : i == crew ? watcher : viewer, &status, 0);
                 if (status != 0)
-                        fail("crew", i < crew ? "a worker failed" : "the watcher failed");
+                        fail("crew", i < crew ? "a worker failed" : "the watcher or viewer failed");
         }
         mark(bus, "the end");
         files = look(bus);
@@ -378,7 +452,7 @@ static unsigned lead_crew(struct sb_bus *bus)
                 stage_seconds(), files, (double)files / stage_seconds());
         printf("%u workers killed, %u stopped for a while; %u claims were given back; %" PRIu64
                " looks at everything at one cut added up\n",
-                kills, kills, claims, number_at(bus, text_bytes("looks")));
+                kills, kills, claims, number_at(bus, text_bytes("total/looks")));
         return kills;
 }
 
@@ -443,7 +517,7 @@ int main(int argc, char **argv)
         kills = lead_crew(bus);
         right = prove(bus);
         if (kills >= KILLS_A_SECOND)
-                stage_show_changes("a second of work", "the end", "total/");
+                stage_show_changes("a second of work", "the end", "total");
         sb_close(bus);
         return stage_end(!right) ? 0 : 1;
 }
