@@ -27,6 +27,7 @@ static struct sb_guard held, own, copy;
 static struct sb_scan *scan;
 static struct sb_txn *txn;
 static struct sb_history *history;
+static struct sb_watch *prefix;
 
 static int do_nothing(void *argument, struct sb_txn *attempt)
 {
@@ -70,6 +71,7 @@ static size_t count;
         X(sb_client, (bus, &number, &generation))                                                  \
         X(sb_alive, (bus, 1, 1))                                                                   \
         X(sb_watch_open, (bus, b("key"), 0, 0, &watch))                                            \
+        X(sb_watch_next, (prefix, 0, &got))                                                        \
         X(sb_wait, (bus, 0))                                                                       \
         X(sb_fd, (bus))                                                                            \
         X(sb_txn_begin, (bus, SB_SNAPSHOT, &new_txn))                                              \
@@ -103,6 +105,7 @@ static size_t count;
         X(sb_txn_end, (txn))                                                                       \
         X(sb_scan_close, (scan))                                                                   \
         X(sb_history_close, (history))                                                             \
+        X(sb_watch_close, (prefix))                                                                \
         X(sb_close, (bus))
 
 #define FUNCTION(name, arguments)                                                                  \
@@ -159,7 +162,8 @@ static int run_child(bool checked, void (*function)(void (*)(void)), void (*call
                         sb_txn_set(txn, b("key"), b("2")) != 0 ||
                         sb_txn_get(txn, b("key"), &own) != 0 ||
                         sb_scan_open(bus, NULL, all, &scan) != 0 ||
-                        sb_history_open(bus, b("key"), 0, &history) != 0)
+                        sb_history_open(bus, b("key"), 0, &history) != 0 ||
+                        sb_watch_open(bus, all, SB_PREFIX, SB_ANY_REV, &prefix) != 0)
                         _exit(4);
                 function(call);
                 _exit(0);
@@ -338,7 +342,8 @@ static void test_a_call_on_a_closed_bus_is_named(void)
                 /* What came from the bus knows that it was closed. */
                 if (!strstr(calls[i].name, "open") && !strstr(calls[i].name, "begin") &&
                         (strstr(calls[i].name, "scan_") || strstr(calls[i].name, "txn_") ||
-                                strstr(calls[i].name, "history_"))) {
+                                strstr(calls[i].name, "history_") ||
+                                strstr(calls[i].name, "watch_"))) {
                         CHECK_EQ(status, 0);
                         continue;
                 }
