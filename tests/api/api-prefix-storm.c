@@ -1,0 +1,468 @@
+/*
+ * Real processes that watch prefixes, sleep and write under SIGKILL and SIGSTOP, engines killed
+ * beside them.
+ *
+ * Always true: a watcher begins with a scan at its watch's cut, and again where it is told that it
+ * was lapped. From there on each revision of each key comes once and in order, transactions whole,
+ * cuts ascending. Its sleeps have no deadline and no look in between, so that a wake that was lost
+ * shows: behind the last write all watchers come to the last revision of each key, or the test
+ * fails. Keys that come and go are forgotten and made again: of those each change follows from the
+ * one before.
+ * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: a hundred times as long.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libclient/core/bus.h"
+#include "libclient/statebus.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/upkeep/check.h"
+#include "tests/api/daemon.h"
+#include "tests/harness/test.h"
+
+#define WATCHERS 4u
+#define WRITERS  3u
+#define WORKERS  (WATCHERS + WRITERS)
+#define KEYS     6u  /* that keep their lives: each is watched by itself, too */
+#define COMING   40u /* that come and go */
+#define ALL      (KEYS + COMING)
+#define SECONDS  1u
+
+static struct table {
+        struct {
+                pid_t pid;
+                bool stopped;
+                uint64_t last[KEYS]; /* of a watcher: the revision that it has come to */
+                uint64_t given, lapped, scans, txns;
+        } place[WORKERS];
+        bool over; /* writers end */
+        char complaint[160];
+} * table;
+
+static struct {
+        uint64_t watchers, writers, engines, stops;
+} killed;
+
+#define COMPLAIN(...)                                                                              \
+        do {                                                                                       \
+                snprintf(table->complaint, sizeof(table->complaint), __VA_ARGS__);                 \
+                _exit(1);                                                                          \
+        } while (0)
+
+static struct sb_bytes key_of(unsigned key)
+{
+        static char names[ALL][16];
+
+        snprintf(names[key], sizeof(names[key]), "storm/%c/%u", key % 2 ? 'a' : 'b', key);
+        return (struct sb_bytes){names[key], strlen(names[key])};
+}
+
+static unsigned number_of(const struct sb_guard *guard)
+{
+        char text[16] = {0};
+
+        if (guard->key.len < 9 || guard->key.len >= sizeof(text))
+                return ALL;
+        memcpy(text, guard->key.data, guard->key.len);
+        return (unsigned)atoi(text + 8);
+}
+
+static struct sb_bus *attach(const struct daemon *daemon)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = daemon->place.directory, .access = SB_PEER};
+        struct sb_bus *bus;
+        int r = sb_open(&options, &bus);
+
+        if (r)
+                COMPLAIN("sb_open() said %d", r);
+        bus->watches.sleep_max_ns = UINT64_C(1) << 61;
+        return bus;
+}
+
+/* ---- writers ---- */
+
+static int write_txn(struct sb_bus *bus, unsigned *seed)
+{
+        unsigned first = (unsigned)rand_r(seed) % ALL, count = 2 + (unsigned)rand_r(seed) % 3;
+        struct sb_txn *txn = NULL;
+        char value[16];
+        int r = sb_txn_begin(bus, rand_r(seed) % 2 ? SB_SNAPSHOT : SB_SERIALIZABLE, &txn);
+
+        /* Each of its keys says how many there are. */
+        snprintf(value, sizeof(value), "t%u", count);
+        for (unsigned i = 0; i < count && !r; i++)
+                r = sb_txn_set(
+                        txn, key_of((first + i) % ALL), (struct sb_bytes){value, strlen(value)});
+        if (!r)
+                r = sb_txn_commit(txn, NULL);
+        sb_txn_end(txn);
+        return r == SB_E_CONFLICT || r == SB_E_LAPPED ? 0 : r;
+}
+
+static int write_some(struct sb_bus *bus, unsigned *seed)
+{
+        unsigned key = (unsigned)rand_r(seed) % ALL;
+        int r;
+
+        switch (rand_r(seed) % 8) {
+        case 0:
+        case 1:
+                return write_txn(bus, seed);
+        case 2:
+        case 3:
+        case 4:
+                r = sb_delete(bus, key_of(key), SB_ANY_REV, NULL, NULL);
+                return r == SB_E_NOT_FOUND ? 0 : r;
+        default:
+                return sb_set(bus, key_of(key), (struct sb_bytes){"value", 5}, NULL, NULL);
+        }
+}
+
+static void be_writer(const struct daemon *daemon, unsigned seed)
+{
+        struct sb_bus *bus = attach(daemon);
+
+        while (!*(volatile bool *)&table->over) {
+                int r = write_some(bus, &seed);
+
+                if (r)
+                        COMPLAIN("a write said %d", r);
+                /* Now and then far more than a ring holds. */
+                if (rand_r(&seed) % 2048 == 0)
+                        for (unsigned i = 0; i < 6000 && !r; i++)
+                                r = write_some(bus, &seed);
+                if (rand_r(&seed) % 16 == 0)
+                        sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 1500) * 1000);
+        }
+        sb_close(bus);
+        _exit(0);
+}
+
+/* ---- watchers ---- */
+
+/* What a watcher knows of each key. */
+struct known {
+        enum { UNKNOWN, ABSENT, PRESENT } state;
+        uint64_t rev; /* 0: not known */
+};
+struct follower {
+        struct sb_bus *bus;
+        struct sb_watch *watch;
+        unsigned place;
+        struct known known[ALL];
+        uint64_t cut, txn; /* of the last change */
+        unsigned txn_left;
+};
+
+/* The revision of a delete that the cut has: what keeps the key's life keeps it, too. */
+static uint64_t revision_at(struct sb_bus *bus, unsigned key, uint64_t cut)
+{
+        struct sb_history *history = NULL;
+        struct sb_guard guard = {0};
+        uint64_t rev = 0;
+
+        if (sb_history_open(bus, key_of(key), 0, &history))
+                return 0;
+        while (!rev && !sb_history_next(history, &guard, NULL)) {
+                rev = guard.cut <= cut ? guard.rev : 0;
+                sb_guard_release(&guard);
+        }
+        sb_history_close(history);
+        return rev;
+}
+
+static void look_at_all(struct follower *follower)
+{
+        struct sb_scan_options how = {.size = sizeof(how), .cut = sb_watch_cut(follower->watch)};
+        struct sb_guard guard = {0};
+        struct known before[ALL];
+        struct sb_scan *scan;
+        int r;
+
+        memcpy(before, follower->known, sizeof(before));
+        memset(follower->known, 0, sizeof(follower->known));
+        r = sb_scan_open_at(follower->bus, (struct sb_bytes){"storm/", 6}, &how, &scan);
+        if (r)
+                COMPLAIN("a scan at the watch's cut said %d", r);
+        while (!(r = sb_scan_next(scan, &guard))) {
+                follower->known[number_of(&guard)] = (struct known){PRESENT, guard.rev};
+                sb_guard_release(&guard);
+        }
+        sb_scan_close(scan);
+        /* An operator's or the engine's doing; not in here. */
+        if (r != SB_E_NOT_FOUND)
+                COMPLAIN("a scan at the watch's cut ended with %d", r);
+        for (unsigned key = 0; key < ALL; key++) {
+                struct known *known = &follower->known[key];
+
+                if (known->state != PRESENT)
+                        *known = (struct known){
+                                ABSENT, key < KEYS ? revision_at(follower->bus, key, how.cut) : 0};
+                if (known->rev && known->rev < before[key].rev)
+                        COMPLAIN("key %u: a scan went back from %" PRIu64 " to %" PRIu64, key,
+                                before[key].rev, known->rev);
+                if (key < KEYS && known->rev)
+                        *(volatile uint64_t *)&table->place[follower->place].last[key] = known->rev;
+        }
+        follower->cut = how.cut;
+        follower->txn = follower->txn_left = 0;
+        table->place[follower->place].scans++;
+}
+
+static void follow(struct follower *follower, const struct sb_guard *change)
+{
+        unsigned key = number_of(change);
+        struct known *known = &follower->known[key];
+        bool value = change->kind == SB_VALUE;
+
+        if (key >= ALL || change->missed)
+                COMPLAIN("a change of key %u", key);
+        if (change->cut < follower->cut || change->cut <= sb_watch_cut(follower->watch))
+                COMPLAIN("key %u: a cut goes back", key);
+        if (key < KEYS && known->rev && change->rev != known->rev + 1)
+                COMPLAIN("key %u: %" PRIu64 " comes behind %" PRIu64, key, change->rev, known->rev);
+        if (change->rev <= known->rev)
+                COMPLAIN("key %u: %" PRIu64 " comes again", key, change->rev);
+        if (known->state == ABSENT ? !value || change->old_value.data : !change->old_value.data)
+                COMPLAIN("key %u: kind %u, revision %" PRIu64 " behind %s, %" PRIu64
+                         ", txn %" PRIu64,
+                        key, change->kind, change->rev,
+                        known->state == ABSENT ? "nothing" : "a value", known->rev, change->txn);
+        *known = (struct known){value ? PRESENT : ABSENT, change->rev};
+        follower->cut = change->cut;
+        if (follower->txn_left && change->txn != follower->txn)
+                COMPLAIN("key %u: in the middle of a transaction", key);
+        if (change->txn && !follower->txn_left) {
+                follower->txn = change->txn;
+                follower->txn_left = (unsigned)((const char *)change->value.data)[1] - '0';
+                table->place[follower->place].txns++;
+        }
+        follower->txn_left -= change->txn != 0;
+        table->place[follower->place].given++;
+        if (key < KEYS)
+                *(volatile uint64_t *)&table->place[follower->place].last[key] = change->rev;
+}
+
+/* What the watch has, or with a deadline waits for, all of it. */
+static void drain(struct follower *follower, uint64_t deadline)
+{
+        struct sb_guard change = {0};
+        int r;
+
+        while ((r = sb_watch_next(follower->watch, deadline, &change)) != SB_E_TIMED_OUT) {
+                if (r == SB_E_LAPPED) {
+                        table->place[follower->place].lapped++;
+                        look_at_all(follower);
+                } else if (!r) {
+                        follow(follower, &change);
+                        sb_guard_release(&change);
+                } else if (r != -EINTR) {
+                        COMPLAIN("sb_watch_next() said %d", r);
+                }
+        }
+}
+
+/* Drain a watch of other keys, or of a part of them; each change has the prefix. */
+static void drain_other(struct sb_watch *watch, struct sb_bytes prefix)
+{
+        struct sb_guard change = {0};
+        int r;
+
+        while ((r = sb_watch_next(watch, 0, &change)) != SB_E_TIMED_OUT) {
+                if (r && r != SB_E_LAPPED)
+                        COMPLAIN("another sb_watch_next() said %d", r);
+                if (!r && (change.key.len < prefix.len ||
+                                  memcmp(change.key.data, prefix.data, prefix.len) != 0))
+                        COMPLAIN("a change of another prefix");
+                sb_guard_release(&change);
+        }
+}
+
+static void be_watcher(const struct daemon *daemon, unsigned place)
+{
+        static const struct sb_bytes part = {"storm/a/", 8};
+        struct follower follower = {.bus = attach(daemon), .place = place};
+        struct sb_bytes prefix = {"storm/", place == 3 ? 0 : 6};
+        struct sb_watch *other = NULL, *one = NULL;
+        int r = sb_watch_open(follower.bus, prefix, SB_PREFIX, SB_ANY_REV, &follower.watch);
+
+        if (!r && place > 1)
+                r = sb_watch_open(follower.bus, part, SB_PREFIX, SB_ANY_REV, &other);
+        if (!r && place > 1)
+                r = sb_watch_open(follower.bus, key_of(0), 0, SB_ANY_REV, &one);
+        if (r)
+                COMPLAIN("sb_watch_open() said %d", r);
+        look_at_all(&follower);
+        if (place <= 1)
+                drain(&follower, SB_FOREVER);
+        for (;;) {
+                drain(&follower, 0);
+                drain_other(other, part);
+                drain_other(one, key_of(0));
+                r = sb_wait(follower.bus, SB_FOREVER);
+                if (r && r != -EINTR)
+                        COMPLAIN("sb_wait() said %d", r);
+        }
+}
+
+/* ---- the storm ---- */
+
+static void start(const struct daemon *daemon, unsigned place, unsigned seed)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (place < WATCHERS)
+                        be_watcher(daemon, place);
+                be_writer(daemon, seed);
+        }
+        table->place[place].pid = pid;
+        table->place[place].stopped = false;
+}
+
+static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed)
+{
+        unsigned what = (unsigned)rand_r(seed) % 16, place = (unsigned)rand_r(seed) % WORKERS;
+        pid_t engine;
+
+        if (what == 0) {
+                engine = daemon_engine(attachment);
+                kill(engine, SIGKILL);
+                killed.engines++;
+                return WAIT(daemon_engine(attachment) != engine);
+        }
+        if (what < 9) {
+                kill(table->place[place].pid, table->place[place].stopped ? SIGCONT : SIGSTOP);
+                table->place[place].stopped = !table->place[place].stopped;
+                killed.stops++;
+                return true;
+        }
+        daemon_end_child(table->place[place].pid);
+        *(place < WATCHERS ? &killed.watchers : &killed.writers) += 1;
+        start(daemon, place, (unsigned)rand_r(seed));
+        return true;
+}
+
+static bool all_came_to(const uint64_t *revisions)
+{
+        for (unsigned place = 0; place < WATCHERS; place++)
+                for (unsigned key = 0; key < KEYS; key++)
+                        if (*(volatile uint64_t *)&table->place[place].last[key] != revisions[key])
+                                return false;
+        return true;
+}
+
+/* Writers end: some are killed in their last write, or stay stopped in it. Watchers go on. */
+static void end_writers(void)
+{
+        *(volatile bool *)&table->over = true;
+        for (unsigned place = 0; place < WATCHERS; place++)
+                kill(table->place[place].pid, SIGCONT);
+        for (unsigned place = WATCHERS; place < WORKERS; place++) {
+                if (table->place[place].stopped && place % 2)
+                        continue;
+                daemon_end_child(table->place[place].pid);
+                table->place[place].pid = 0;
+        }
+}
+
+static bool is_unattended(const struct sb_bus *bus)
+{
+        return sb_load_relaxed(&bus->handle.segment.super->attention) == 0;
+}
+
+static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(void)
+{
+        const char *seed_text = getenv("SB_SEED"), *seconds_text = getenv("SB_SECONDS");
+        unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)daemon_now_ns();
+        uint64_t seconds = getenv("SB_TEST_LONG") ? 100 * SECONDS : SECONDS;
+        uint64_t end, given = 0, lapped = 0, scans = 0, txns = 0, sum = 0, revisions[KEYS];
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        struct daemon daemon;
+        struct sb_watch *watches[KEYS];
+        struct sb_bus *bus;
+
+        TEST_NOTE("api-prefix-storm: seed %u", seed);
+        table = mmap(
+                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(table != MAP_FAILED);
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_other), 0);
+        bus = attach(&daemon);
+        for (unsigned key = 0; key < KEYS; key++)
+                CHECK_EQ(sb_watch_open(bus, key_of(key), 0, SB_ANY_REV, &watches[key]), 0);
+        for (unsigned place = 0; place < WORKERS; place++)
+                start(&daemon, place, (unsigned)rand_r(&seed));
+        if (seconds_text)
+                seconds = strtoull(seconds_text, NULL, 10);
+        end = daemon_now_ns() + seconds * 1000000000;
+        while (daemon_now_ns() < end || !killed.engines || !killed.stops || !killed.watchers ||
+                !killed.writers) {
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
+                CHECK(act(&daemon, &attachment, &seed));
+                daemon_hear_more(&daemon);
+                if (*table->complaint)
+                        TEST_FAIL("%s", table->complaint);
+        }
+        end_writers();
+        for (unsigned key = 0; key < KEYS; key++) {
+                revisions[key] = revision_at(bus, key, UINT64_MAX);
+                sum += revisions[key];
+        }
+        if (!WAIT(all_came_to(revisions)))
+                TEST_FAIL("a watcher sleeps with something to see; %s", table->complaint);
+        if (*table->complaint)
+                TEST_FAIL("%s", table->complaint);
+        for (unsigned place = 0; place < WORKERS; place++) {
+                given += table->place[place].given;
+                lapped += table->place[place].lapped;
+                scans += table->place[place].scans;
+                txns += table->place[place].txns;
+                if (table->place[place].pid)
+                        daemon_end_child(table->place[place].pid);
+        }
+        TEST_NOTE("api-prefix-storm: %" PRIu64
+                  " revisions of kept keys; %u watchers were given %" PRIu64 " changes, %" PRIu64
+                  " transactions in them, lapped %" PRIu64 " times, %" PRIu64
+                  " scans; killed: %" PRIu64 " watchers, %" PRIu64 " writers, %" PRIu64
+                  " engines; %" PRIu64 " stops",
+                sum, WATCHERS, given, txns, lapped, scans, killed.watchers, killed.writers,
+                killed.engines, killed.stops);
+        CHECK(given && txns);
+        for (unsigned key = 0; key < KEYS; key++)
+                CHECK(!sb_watch_close(watches[key]));
+        /* The engine rests between sweeps that find nothing, some seconds. */
+        if (getenv("SB_TEST_LONG"))
+                CHECK(WAIT(is_unattended(bus)));
+        sb_close(bus);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        CHECK_EQ(report.blocks_lost, 0);
+        daemon_detach(&attachment, &daemon_other);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on);
+        return daemon_end(test_end());
+}
