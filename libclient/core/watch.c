@@ -248,6 +248,15 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
         return r;
 }
 
+/* Whether the key can be watched. Return: 0, -EINVAL, -ENAMETOOLONG; -EPERM: at the bus's own keys
+ * stand the rings of prefixes. */
+static int watch_check_key(const struct sb_bus *bus, struct sb_bytes key)
+{
+        int r = sb_bus_key_check(bus, key);
+
+        return r == 0 && sb_reserved_is(key.data, key.len) ? -EPERM : r;
+}
+
 /* Open a watch whose arguments were checked. */
 static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
         const struct sb_watch_options *how, struct sb_watch **ret_watch)
@@ -297,7 +306,7 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, const struct sb_w
         if (!bus || !ret_watch || !watch_options_fit(how) || (!key.data && key.len > 0))
                 return -EINVAL;
         if (!(how->flags & SB_PREFIX)) {
-                r = sb_bus_key_check(bus, key);
+                r = watch_check_key(bus, key);
                 if (r != 0)
                         return r;
         } else if (key.len > bus->handle.segment.key_len_max - SB_WATCH_PREFIX) {
@@ -426,7 +435,7 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
                 r = watch_look(watch, ret_guard);
                 if (r != SB_E_TIMED_OUT) {
                         watch->dirty = true; /* there may be more */
-                        return r;
+                        return sb_bus_result(bus, r);
                 }
                 if (sb_bus_result(bus, SB_E_TIMED_OUT) == -EIO)
                         return -EIO;
@@ -534,7 +543,7 @@ int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
         if (!bus || !predicate || !keys || count == 0)
                 return -EINVAL;
         for (size_t i = 0; i < count; i++) {
-                r = sb_bus_key_check(bus, keys[i]);
+                r = watch_check_key(bus, keys[i]);
                 if (r != 0)
                         return r;
         }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libclient/core/bus.h"
+#include "shm/layout/reserved.h"
 #include "tests/api/prefix.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
@@ -515,6 +516,27 @@ static void test_misuse_is_told_and_begins_nothing(void)
         END();
 }
 
+/* The ring of a watched prefix stands at a key of the bus's own. */
+static void test_a_key_of_the_buss_own_is_watched_by_no_other_way(void)
+{
+        static const char own[] = SB_RESERVED_WATCH "k/";
+        const struct sb_bytes key = {own, sizeof(own) - 1};
+        struct sb_watch *watch = NULL, *other = NULL;
+
+        BEGIN();
+        for (unsigned round = 0; round < 2; round++) {
+                CHECK_EQ(sb_watch_open(bus, key, 0, SB_ANY_REV, &other), -EPERM);
+                CHECK_EQ(sb_wait_until(bus, &key, 1, is_late, NULL, 0), -EPERM);
+                CHECK(!other);
+                if (!watch)
+                        CHECK_EQ(open_watch(bus, "k/", &watch), 0);
+                CHECK_EQ(sb_set(bus, b("k/1"), b("v"), NULL, NULL), 0);
+                CHECK(next_is(watch, "k/1", "v", round ? "v" : NULL) && nothing(watch));
+        }
+        CHECK(!sb_watch_close(watch));
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -528,5 +550,6 @@ int main(int argc, char **argv)
         RUN(test_a_sleeping_watch_is_woken_and_a_wait_ends_as_any);
         RUN(test_a_forked_child_and_a_closed_bus_have_no_watch);
         RUN(test_misuse_is_told_and_begins_nothing);
+        RUN(test_a_key_of_the_buss_own_is_watched_by_no_other_way);
         return test_end();
 }
