@@ -53,7 +53,7 @@ static void hint_begin_half(
                 return;
         sb_hint_raise_gone(view, mark);
         clock = sb_load_acquire(&handle->segment.super->clock); /* A:clock. */
-        if (sb_hint_tail(view) - number <= view->slot_count / 10)
+        if (sb_hint_tail(view) - number <= view->slot_count / 10 + 1)
                 sb_cas64_full(&view->ring->mark, mark, clock); /* R:gone > A:gone. */
 }
 
