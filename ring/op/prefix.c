@@ -49,8 +49,10 @@ void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch)
 void sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
 {
         const struct sb_ring_view *ring = &watch->watch.ring;
+        uint64_t left = sb_damage_bound(&handle->segment);
 
-        /* Lock-free: a round that gives up meanwhile means that others filled half of the ring. */
+        /* Lock-free: a round that gives up meanwhile means that others filled half of the ring.
+         * Bound: damage. What was given up lies above every cut. */
         do {
                 sb_op_prefix_let_go(handle, watch);
                 /* Before the cut: a change above it is hinted behind this. */
@@ -58,7 +60,7 @@ void sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
                 watch->cut = prefix_take_cut(handle, watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */
                 sb_cas64_full(&ring->ring->given, 0, watch->cut);
-        } while (!sb_op_prefix_whole(watch));
+        } while (!sb_op_prefix_whole(watch) && sb_damage_step(handle, &left));
 }
 
 /* Fault PREFIX_CUT_EARLY: the watch's cut is taken before writers look for it. */

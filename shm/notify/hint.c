@@ -2,12 +2,19 @@
 
 #include "shm/notify/hint.h"
 
+#include <string.h>
+
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
 
 #define LAP_SHIFT 44u
 #define LAP_BITS  20u
@@ -75,6 +82,12 @@ uint64_t sb_hint_push(
 
                 /* Lock-free: each further round means that another process's hint went in. */
                 if (hint_is_reached(view, word, number)) {
+                        /* The next lap's, behind a tail that has not come around. */
+                        if (hint_is_reached(view, word, number + view->slot_count) &&
+                                sb_hint_tail(view) == number) {
+                                sb_damage_note(handle);
+                                return 0;
+                        }
                         /* R:hint > A:hint. The tail of a process that stopped behind its slot. */
                         sb_cas64_full(&view->ring->tail, number, number + 1);
                         continue;
@@ -95,4 +108,53 @@ uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number)
         bool same = word >> LAP_SHIFT == (hint_lap(view, number) & ((1u << LAP_BITS) - 1));
 
         return same || SB_FAULT(HINT_LAP_UNASKED) ? word & CELL_MASK : 0;
+}
+
+/* ---- the validator ---- */
+
+static const char *hint_slots_fault(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        uint64_t tail = sb_hint_tail(view), word;
+        uint32_t i;
+
+        for (i = 0; i < view->slot_count; i++) {
+                word = sb_load_acquire(&view->slots[i]) & CELL_MASK; /* A:hint. */
+                if (word && !sb_cell_at(&handle->segment, word))
+                        return "a hint of its ring names no cell";
+        }
+        /* A process fills a slot only behind a tail that has come to it. */
+        word = sb_load_acquire(&view->slots[(tail + 1) % view->slot_count]); /* A:hint. */
+        if (hint_is_reached(view, word, tail + 1) && sb_hint_tail(view) == tail)
+                return "the tail of its ring is behind its hints";
+        word = sb_load_acquire(&view->slots[(tail - 1) % view->slot_count]); /* A:hint. */
+        if (tail && !hint_is_reached(view, word, tail - 1))
+                return "the tail of its ring is before its hints";
+        return NULL;
+}
+
+const char *sb_hint_fault(struct sb_handle *handle, struct sb_node *node)
+{
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
+        uint64_t at = sb_pin_load(handle, &node->ring), gone, mark;
+        const char *fault = NULL;
+        struct sb_ring_view view;
+        bool hints;
+
+        if (!at || !sb_ring_view(handle, at, &view))
+                return NULL;
+        hints = key.bytes && key.len >= SB_WATCH_PREFIX &&
+                !memcmp(key.bytes, SB_RESERVED_WATCH, SB_WATCH_PREFIX);
+        if (hints != (sb_once(view.ring->hints) != 0))
+                return hints ? "its ring has no hints" : "its ring has hints, and it is no prefix";
+        if (!hints)
+                return NULL;
+        if (view.slot_count < 2)
+                return "its ring is none";
+        gone = sb_hint_gone(&view);
+        mark = sb_load_acquire(&view.ring->mark); /* A:gone. */
+        /* A:clock. Behind them: they are what it said. */
+        if ((gone > mark ? gone : mark) > sb_load_acquire(&handle->segment.super->clock))
+                return "its ring gives up what is to come";
+        fault = hint_slots_fault(handle, &view);
+        return sb_pin_load(handle, &node->ring) == at ? fault : NULL;
 }

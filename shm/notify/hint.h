@@ -62,4 +62,8 @@ static inline uint64_t sb_hint_gone(const struct sb_ring_view *view)
 /* Give up what is kept up to @cut. */
 void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut);
 
+/* For the validator, under a pin, behind sb_ring_fault(): what is wrong with the ring of a node as
+ * one of hints, or that it is one; NULL: nothing. */
+const char *sb_hint_fault(struct sb_handle *handle, struct sb_node *node);
+
 #endif

@@ -28,6 +28,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
+#include "shm/notify/hint.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/check-units.h"
 
@@ -426,6 +427,9 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
                         fault = sb_ring_fault(look->handle,
                                 sb_node_at(look->segment, sb_once(head->node)), cell, word,
                                 look->quiescent);
+                if (!fault)
+                        fault = sb_hint_fault(
+                                look->handle, sb_node_at(look->segment, sb_once(head->node)));
                 if (!fault && suspect == before)
                         break;
                 if (fault && sb_pin_load(look->handle, cell) == word)

@@ -3,6 +3,7 @@
  * says which; and its report keeps the first findings.
  */
 #include "ring/op/get.h"
+#include "ring/op/prefix.h"
 #include "ring/op/watch.h"
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
@@ -75,7 +76,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 73u
+#define CASES 83u
 
 /* Where the key "k" is. */
 struct place {
@@ -497,6 +498,61 @@ static const char *damage_ring(uint32_t number, const struct place *at)
         }
 }
 
+/* The same to the ring of a watched prefix, with hints in it. */
+static const char *damage_hints(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        static struct sb_op_prefix watch;
+        struct sb_ring *ring;
+
+        if (sb_op_prefix_begin(&writer, "k", 1, 5, 16, &watch))
+                return NULL;
+        for (uint32_t i = 0; i < 100; i++)
+                if (put(&writer, "k", "2", 1))
+                        return NULL;
+        settle();
+        if (sb_check(&reader, true, &report) || report.problem_count)
+                return NULL;
+        ring = watch.watch.ring.ring;
+        switch (number) {
+        case 73:
+                sb_store_relaxed(&ring->words[3], UINT64_C(1) << 43);
+                return "a hint of its ring names no cell";
+        case 74:
+                sb_store_relaxed(&ring->tail, 0);
+                return "the tail of its ring is behind its hints";
+        case 75:
+                sb_store_relaxed(&ring->tail, sb_load_relaxed(&ring->tail) - 2);
+                return "the tail of its ring is behind its hints";
+        case 76:
+                sb_store_relaxed(&ring->tail, sb_load_relaxed(&ring->tail) + 2);
+                return "the tail of its ring is before its hints";
+        case 77:
+                sb_store_relaxed(&ring->tail, UINT64_MAX / 2);
+                return "the tail of its ring is ";
+        case 78:
+                sb_store_relaxed(&ring->gone, sb_load_relaxed(&s->super->clock) + 1);
+                return "its ring gives up what is to come";
+        case 79:
+                sb_store_relaxed(&ring->mark, UINT64_MAX);
+                return "its ring gives up what is to come";
+        case 80:
+                ring->hints = 0;
+                return "a slot of its ring"; /* its hints are no offsets */
+        case 81:                             /* of a key that is no prefix */
+                ring = watched(at);
+                if (!ring)
+                        return NULL;
+                ring->hints = 1;
+                return "its ring has hints, and it is no prefix";
+        case 82:
+                ring->slot_count = 1;
+                return "its ring";
+        default:
+                return NULL;
+        }
+}
+
 static const char *damage(uint32_t number)
 {
         struct place at = {0};
@@ -518,7 +574,8 @@ static const char *damage(uint32_t number)
                : number <= 41 ? damage_chain(number, &at)
                : number <= 48 ? damage_head(number, &at)
                : number <= 59 ? damage_levels_or_units(number, &at)
-                              : damage_ring(number, &at);
+               : number <= 72 ? damage_ring(number, &at)
+                              : damage_hints(number, &at);
 }
 
 static void test_each_kind_of_damage_is_found_and_named(void)
