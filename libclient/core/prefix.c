@@ -26,7 +26,7 @@ static bool prefix_grow(void **list, size_t count, size_t *room, size_t size)
 
         if (count < *room)
                 return true;
-        grown = reallocarray(*list, more, size);
+        grown = realloc(*list, more * size);
         if (!grown)
                 return false;
         *list = grown;
@@ -202,6 +202,8 @@ static int prefix_sort(struct sb_op_listed *list, size_t count)
 {
         size_t first = 0, end;
 
+        if (count == 0)
+                return 0; /* and no list yet */
         qsort(list, count, sizeof(*list), prefix_compare);
         for (; first < count; first = end) {
                 for (end = first + 1; end < count && list[end].stamp == list[first].stamp;)
@@ -231,28 +233,60 @@ static bool prefix_take_hints(struct sb_prefix_watch *watch)
         return r == 0;
 }
 
-/* List what happened in all cells that are to be looked at; those with something later stay. */
-static void prefix_list(struct sb_bus *bus, struct sb_prefix_watch *watch)
+/* Sort the cells that are to be looked at, and leave each once. */
+static void prefix_sort_cells(struct sb_prefix_watch *watch)
+{
+        size_t i, count = 0;
+
+        if (watch->cell_count == 0)
+                return; /* and no list yet */
+        qsort(watch->cells, watch->cell_count, sizeof(*watch->cells), prefix_compare_cells);
+        for (i = 0; i < watch->cell_count; i++)
+                if (count == 0 || watch->cells[i] != watch->cells[count - 1])
+                        watch->cells[count++] = watch->cells[i];
+        watch->cell_count = count;
+}
+
+/* List what happened in all of them. Return: how many have something later: these come first. */
+static size_t prefix_list(struct sb_bus *bus, struct sb_prefix_watch *watch)
 {
         size_t i, left = 0;
-        uint64_t last = 0;
 
-        qsort(watch->cells, watch->cell_count, sizeof(*watch->cells), prefix_compare_cells);
+        prefix_sort_cells(watch);
         for (i = 0; i < watch->cell_count; i++) {
                 uint64_t cell_number = watch->cells[i];
 
-                if (cell_number == last)
-                        continue;
-                last = cell_number;
                 if (sb_op_prefix_list(&bus->handle, &watch->op, cell_number, watch->cut,
-                            prefix_add_listed, watch))
+                            prefix_add_listed, watch)) {
+                        watch->cells[i] = watch->cells[left];
                         watch->cells[left++] = cell_number;
+                }
         }
-        watch->cell_count = left;
+        return left;
+}
+
+/* Undo a reading that had no memory: the next one looks at the same cells, and takes the same
+ * hints.
+ * What a note showed has been hinted since, or is noted still. Return: -ENOMEM. */
+static int prefix_undo(struct sb_prefix_watch *watch, const struct sb_op_prefix *before)
+{
+        int r = watch->failed;
+
+        watch->op.hint = before->hint;
+        watch->op.asks = before->asks;
+        watch->op.trimmed = before->trimmed;
+        watch->cut = watch->op.cut;
+        watch->listed_count = 0;
+        watch->lapped = false;
+        watch->failed = 0;
+        return r;
 }
 
 int sb_prefix_fill(struct sb_bus *bus, struct sb_prefix_watch *watch, bool told)
 {
+        struct sb_op_prefix before;
+        size_t left;
+
         if (watch->lapped || watch->next < watch->listed_count)
                 return 0;
         /* A reading takes a cut, which all clients notice: not for each look in vain. */
@@ -262,20 +296,16 @@ int sb_prefix_fill(struct sb_bus *bus, struct sb_prefix_watch *watch, bool told)
         if (watch->cut > watch->op.cut)
                 watch->op.cut = watch->cut;
         watch->next = watch->listed_count = 0;
+        before = watch->op;
         watch->cut = sb_stable_look(&bus->handle, prefix_visit, watch);
         watch->lapped = !prefix_take_hints(watch);
-        prefix_list(bus, watch);
+        left = prefix_list(bus, watch);
         watch->lapped |= !sb_op_prefix_was_whole(&bus->handle, &watch->op);
         if (watch->failed == 0)
                 watch->failed = prefix_sort(watch->listed, watch->listed_count);
-        if (watch->failed != 0) {
-                /* What was not listed is told as lost: cells may have been forgotten. */
-                int r = watch->failed;
-
-                watch->failed = 0;
-                watch->lapped = true;
-                return r;
-        }
+        if (watch->failed != 0)
+                return prefix_undo(watch, &before);
+        watch->cell_count = left;
         return watch->lapped || watch->listed_count > 0 ? 0 : SB_E_TIMED_OUT;
 }
 

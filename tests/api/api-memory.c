@@ -296,6 +296,38 @@ static int story_history(void)
         return r != SB_E_LAPPED ? r : seen == 5 ? 0 : -EPROTO;
 }
 
+/* More cells and more changes than a list begins with, mixed with transactions; a wait between. */
+static int story_watch(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_watch *watch = NULL;
+        struct sb_txn *txn = NULL;
+        unsigned seen = 0;
+        int r = TRY(sb_watch_open(own, b("w"), SB_PREFIX, SB_ANY_REV, &watch));
+
+        for (unsigned i = 0; i < 200 && !r; i++) {
+                char name[8];
+
+                snprintf(name, sizeof(name), "w%03u", i % 150);
+                r = sb_set(bus, b(name), b("v"), NULL, NULL);
+        }
+        r = r ? r : TRY(sb_txn_begin(own, SB_SNAPSHOT, &txn));
+        r = r ? r : TRY(sb_txn_set(txn, b("w1"), b("t")));
+        r = r ? r : TRY(sb_txn_set(txn, b("w2"), b("t")));
+        for (unsigned i = 0; i < 200 && !r; i++)
+                r = sb_set(bus, b("w3"), b("v"), NULL, NULL);
+        r = r ? r : TRY(sb_txn_commit(txn, NULL));
+        sb_txn_end(txn);
+        r = r ? r : sb_wait(own, SB_FOREVER);
+        while (!r) {
+                r = TRY(sb_watch_next(watch, 0, &guard));
+                seen += r == 0;
+                sb_guard_release(&guard);
+        }
+        sb_watch_close(watch);
+        return r != SB_E_TIMED_OUT ? r : seen == 402 ? 0 : -EPROTO;
+}
+
 static int story_delete_range(void)
 {
         uint64_t count = 0;
@@ -453,6 +485,7 @@ static void test_a_call_without_memory_has_done_nothing_and_leaves_nothing(void)
                 {"delete range", story_delete_range, true},
                 {"restore", story_restore, true},
                 {"holders", story_holders, false},
+                {"watch", story_watch, false},
         };
         struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 5};
         char name[8];
