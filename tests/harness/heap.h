@@ -18,5 +18,7 @@ void heap_free(void *block);
 #define calloc(count, size)  heap_calloc(count, size)
 #define realloc(block, size) heap_realloc(block, size)
 #define free(block)          heap_free(block)
+/* Of sizes that do not overflow. */
+#define reallocarray(block, count, size) heap_realloc(block, (count) * (size))
 
 #endif

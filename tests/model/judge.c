@@ -442,6 +442,7 @@ static void check_cleaned_up(void)
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
         world_watch_judge(engine);
+        world_prefix_judge(engine);
         for (i = 1; i < PEERS; i++) {
                 struct sb_handle *handle = world_peer(i);
                 bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
@@ -520,7 +521,7 @@ static void judge_each(void)
                                 check_outcome(&spec()->ops[t][i], &world.outcomes[t][i]);
                 }
         }
-        hash = world_watch_hash(hash);
+        hash = world_prefix_hash(world_watch_hash(hash));
         check_cas_winners();
         check_order();
         check_absence_in_cuts();
@@ -578,7 +579,7 @@ static void judge_serial(void)
                 memcpy(&word, bytes + at, 8);
                 hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         }
-        hash = world_watch_hash(hash);
+        hash = world_prefix_hash(world_watch_hash(hash));
         if (!model_first_time(hash))
                 return;
         check_answers();

@@ -29,6 +29,7 @@
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
@@ -58,6 +59,7 @@ static void setup_write_by(struct sb_handle *handle, enum world_key key, uint32_
         world.start_cut[key] = result.cut;
         world.start_tag[key] = tag;
         model_note(NOTE_DONE + key, result.rev);
+        world_prefix_note(key, result.rev, result.cut, value_len == TOMBSTONE ? NO_TAG : tag);
 }
 
 static void setup_write(enum world_key key, uint32_t value_len)
@@ -791,6 +793,36 @@ static void setup_ring(void)
         }
 }
 
+static void setup_past(void)
+{
+        const char *step = spec()->past ? spec()->past : "";
+
+        world_prefix_start();
+        for (; *step; step++)
+                switch (*step) {
+                case 'A':
+                        setup_write(KEY_A, TOMBSTONE);
+                        break;
+                case 's':
+                        sb_stable_raise(setup_handle());
+                        break;
+                case 'w':
+                        sb_work_all(setup_handle(), true);
+                        break;
+                case 'r':
+                        world_prefix_start_read();
+                        break;
+                case 'j':
+                        sb_prefix_join(setup_handle(), 1);
+                        break;
+                case 'u':
+                        world_prefix_start_end();
+                        break;
+                default:
+                        setup_write((enum world_key)(*step - 'a'), VALUE_LEN);
+                }
+}
+
 /* Sound code makes the start state, whatever fault the test looks for. */
 void world_start(void)
 {
@@ -815,6 +847,7 @@ void world_start(void)
         if (spec()->ring)
                 setup_ring();
         world_watch_start();
+        setup_past();
         for (i = 0; i < spec()->behind; i++)
                 setup_write(KEY_A, VALUE_LEN);
         if (world_does(OP_MOVE))

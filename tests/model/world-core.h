@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/prefix.h"
 #include "ring/op/watch.h"
 #include "ring/op/write.h"
 #include "shm/layout/block.h"
@@ -74,6 +75,33 @@ struct world_watch {
         struct sb_guard guard; /* users: the last change */
 };
 
+#define PREFIX_GIVEN_MAX   24u
+#define PREFIX_SPANS_MAX   6u
+#define PREFIX_WRITTEN_MAX 16u
+/* A change that a watch of a prefix gave, or that was written; tag: NO_TAG: a tombstone; txn: 0:
+ * none. */
+struct world_given {
+        uint64_t rev, cut, txn;
+        uint32_t tag;
+        uint8_t key;
+};
+/* From where a watch of a prefix began, or began anew, up to a cut to which all is given. */
+struct world_span {
+        uint64_t begun, reached;
+        uint32_t first; /* of what was given */
+        bool lapped;    /* it ended so */
+};
+struct world_prefix {
+        struct sb_prefix_watch *watch; /* NULL: none is open */
+        bool within;                   /* of keys that begin as @key does; else of all */
+        bool idle;                     /* the last look found nothing */
+        enum world_key key;
+        const struct sb_version *held; /* by guard 0: the last change, if no look came since */
+        uint32_t count, span_count;
+        struct world_span span[PREFIX_SPANS_MAX];
+        struct world_given given[PREFIX_GIVEN_MAX];
+};
+
 struct world_state {
         struct sb_bus peers[PEERS];             /* 0: the engine's */
         struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
@@ -102,6 +130,9 @@ struct world_state {
         uint32_t move_unit[WORLD_KEYS]; /* of the start state's committed head */
         struct world_watch watches[MODEL_THREADS];
         uint64_t watch_after;
+        struct world_prefix prefixes[MODEL_THREADS];
+        struct world_given written[PREFIX_WRITTEN_MAX]; /* since these began, at the start */
+        uint32_t written_count;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
 };
@@ -214,6 +245,17 @@ void world_watch_start(void);
 const struct sb_os *world_os(void);
 void world_watch_judge(struct sb_handle *engine);
 uint64_t world_watch_hash(uint64_t hash);
+/* prefixes.c: watches of a prefix. Return: false: the operation is none of theirs. */
+bool world_prefix_run(uint32_t me, const struct world_op *op, struct outcome *outcome);
+/* Those that are open at the start; they read all; those of threads that do something end; a write
+ * at the start. */
+void world_prefix_start(void);
+void world_prefix_start_read(void);
+void world_prefix_start_end(void);
+void world_prefix_note(enum world_key key, uint64_t rev, uint64_t cut, uint32_t tag);
+/* As the same of watches of a key. */
+void world_prefix_judge(struct sb_handle *engine);
+uint64_t world_prefix_hash(uint64_t hash);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);

@@ -667,7 +667,9 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
         case OP_SLEEP:
         case OP_UNWATCH:
         case OP_PRESS:
-                world_watch_run(me, handle, op, outcome);
+        case OP_PREFIX:
+                if (!world_prefix_run(me, op, outcome))
+                        world_watch_run(me, handle, op, outcome);
                 break;
         default:
                 run_work(handle, op);

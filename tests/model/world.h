@@ -84,6 +84,9 @@ enum world_op_kind {
         OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */
         OP_UNWATCH,
         OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
+        /* begin to watch all keys, with WAY_SHORT those that begin as the key does; OP_NEXT and
+         * what follows it are of this watch then */
+        OP_PREFIX,
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -232,7 +235,15 @@ struct world_spec {
         uint8_t watched;      /* a bit for each thread that watches A from the start state on */
         uint8_t behind;       /* so often A was written since */
         enum world_ring ring; /* what is left of a watch of A from before that */
-        uint32_t guards;      /* users: guard words that are made at the start, and free [1] */
+        uint8_t prefixed;     /* a bit for each thread that watches all keys from the start on */
+        uint8_t within;       /* of these: those that begin as A does */
+        /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
+         * w: memory work; r: the watches of prefixes read all; u: those of threads that do
+         * something end; j: a client has joined for a
+         * prefix as long as A's within, and was killed and reaped */
+        const char *past;
+        bool keeps;      /* no key has more than a full ring names, at the end */
+        uint32_t guards; /* users: guard words that are made at the start, and free [1] */
 };
 
 struct world_case {

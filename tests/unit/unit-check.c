@@ -531,7 +531,7 @@ static const char *damage_hints(uint32_t number, const struct place *at)
                 sb_store_relaxed(&ring->tail, UINT64_MAX / 2);
                 return "the tail of its ring is ";
         case 78:
-                sb_store_relaxed(&ring->gone, sb_load_relaxed(&s->super->clock) + 1);
+                sb_store_relaxed(&ring->given, sb_load_relaxed(&s->super->clock) + 1);
                 return "its ring gives up what is to come";
         case 79:
                 sb_store_relaxed(&ring->mark, UINT64_MAX);

@@ -174,7 +174,7 @@ static void test_damage_to_a_ring_ends_no_call_in_a_loop(void)
                 unmake_bus();
         }
         CHECK(begin());
-        sb_store_relaxed(&ring->ring->gone, UINT64_MAX);
+        sb_store_relaxed(&ring->ring->given, UINT64_MAX);
         sb_op_prefix_again(&reader, &watch);
         CHECK(sb_damage_take(&reader));
         unmake_bus();

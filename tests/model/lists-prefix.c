@@ -1,0 +1,92 @@
+/* Scenarios of watches of a prefix; see lists.h and prefixes.c. Each line as in lists.c. */
+#include "tests/model/lists.h"
+
+/* clang-format off */
+#define OPS(...) {__VA_ARGS__}
+#define SET_A    {OP_SET, KEY_A}
+#define SET_B    {OP_SET, KEY_B}
+#define SET_C    {OP_SET, KEY_C}
+#define PUT_A    {OP_PUT, KEY_A}
+#define DELETE_A {OP_DELETE, KEY_A}
+#define WORK     {OP_WORK, KEY_A}
+#define STABLE   {OP_STABLE, KEY_A}
+#define MEMORY   {OP_MEMORY, KEY_A}
+#define PRESS    {OP_PRESS, KEY_A}
+#define MOVE_A   {OP_MOVE, KEY_A}
+#define ALL      {OP_PREFIX, KEY_A}
+#define WITHIN   {OP_PREFIX, KEY_A, .way = WAY_SHORT}
+#define NEXT     {OP_NEXT, KEY_A}
+#define FIRST    {OP_NEXT, KEY_A, .way = WAY_SHORT}
+#define SLEEP    {OP_SLEEP, KEY_A}
+#define UNWATCH  {OP_UNWATCH, KEY_A}
+#define KA 1u
+#define KB 2u
+#define TXN(...) {OP_TXN, KEY_A, {__VA_ARGS__}}
+
+static const struct world_case prefixes[] = {
+        /* A watch begins. */
+        {"prefix: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 2},
+        {"prefix: joins beside a set, the long way", {START_VALUE, {OPS(ALL, NEXT), OPS(PUT_A)}}, 2, 2},
+        {"prefix: joins beside a make", {START_EMPTY, {OPS(WITHIN, NEXT), OPS(SET_A)}}, 2, 2},
+        {"prefix: joins beside a delete and a removal", {START_VALUE, {OPS(ALL, NEXT), OPS(DELETE_A, WORK, WORK)}}, 2, 1},
+        {"prefix: joins beside a commit", {START_PAIR, {OPS(ALL, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2},
+        {"prefix: two join, and a set", {START_VALUE, {OPS(ALL, NEXT), OPS(WITHIN, NEXT), OPS(SET_A)}}, 3, 1},
+        {"prefix: killed while it joins", {START_VALUE, {OPS(ALL), OPS(ALL, NEXT), OPS(SET_A)}}, 3, 0, .crashes = 1, .crash_mask = 1,
+                .reaper = true},
+        /* It ends, and the engine clears. */
+        {"prefix: joins beside a clearing", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true, .prefixed = 2,
+                .within = 2, .past = "u"}, 3, 2},
+        {"prefix: another joins beside a clearing", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true,
+                .prefixed = 10, .within = 2, .past = "u"}, 3, 2},
+        {"prefix: leaves and joins beside a clearing", {START_VALUE, {OPS(MEMORY, MEMORY), OPS(UNWATCH, WITHIN, NEXT), OPS(SET_A)},
+                .engine = true, .prefixed = 2}, 3, 2},
+        {"prefix: killed clearing", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true, .prefixed = 2, .past = "u"},
+                3, 0, .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"prefix: joins beside the end of a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true,
+                .past = "j"}, 3, 2},
+        /* It reads. */
+        {"prefix: reads beside a set", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside a set, the long way", {START_VALUE, {OPS(NEXT, NEXT), OPS(PUT_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside two writers", {START_VALUE, {OPS(NEXT), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
+        {"prefix: reads beside a set and a prune", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 2},
+        {"prefix: one stamp, and a prune", {START_VALUE, {OPS(NEXT), OPS(WORK, SET_A, WORK)}, .prefixed = 1, .past = "aa"}, 2, 1},
+        {"prefix: reads beside a commit", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside a commit and a set", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
+                .prefixed = 1}, 3, 1},
+        {"prefix: reads beside a delete and a removal", {START_VALUE, {OPS(NEXT), OPS(DELETE_A, WORK, WORK)}, .prefixed = 1}, 2, 1},
+        {"prefix: a deleted key stays", {START_VALUE, {OPS(NEXT), OPS(WORK, WORK, SET_A)}, .prefixed = 1, .past = "As",
+                .setup_by = 1}, 2, 2},
+        {"prefix: reads beside a second life", {START_VALUE, {OPS(NEXT, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)}, .prefixed = 1}, 2, 1},
+        {"prefix: reads beside a mover", {START_VALUE, {OPS(NEXT), OPS(MOVE_A)}, .prefixed = 1, .past = "a", .setup_by = 1}, 2, 2},
+        {"prefix: reads while memory is short", {START_VALUE, {OPS(NEXT), OPS(PRESS, SET_A, PRESS)}, .prefixed = 1, .past = "sasa"}, 2, 2},
+        {"prefix: two nested, beside a set", {START_VALUE, {OPS(NEXT), OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 3, .within = 2}, 3, 1},
+        {"prefix: killed reader", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"prefix: lapped beside sets", {START_PAIR, {OPS(NEXT), OPS(SET_A, SET_A, SET_A, WORK)}, .prefixed = 1, .past = "sarsba"}, 2, 2},
+        {"prefix: lapped beside a late half", {START_PAIR, {OPS(NEXT), OPS(SET_A), OPS(SET_A, SET_A, SET_A)}, .prefixed = 1,
+                .past = "arb"}, 3, 2},
+        {"prefix: unread, and sets", {START_VALUE, {OPS(FIRST), OPS(SET_A, STABLE, SET_A, SET_A, SET_A)}, .prefixed = 1,
+                .past = "sasasasa", .keeps = true}, 2, 1},
+        /* It sleeps. */
+        {"prefix: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: sleeps beside a commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 1},
+        {"prefix: sleeps beside a killed set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 0, .crashes = 1, .crash_mask = 2,
+                .reaper = true},
+        {"prefix: sleeps beside a killed commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 0,
+                .crashes = 1, .crash_mask = 2, .reaper = true},
+        {"prefix: sleeps beside a stopped set", {START_VALUE, {OPS(SLEEP), OPS(SET_A), OPS(SET_A)}, .prefixed = 1}, 3, 0, .crashes = 1,
+                .crash_mask = 2},
+        {"prefix: sleeps beside a stopped set and a cut", {START_VALUE, {OPS(SLEEP), OPS(PUT_A), OPS(STABLE)}, .prefixed = 1}, 3, 0,
+                .crashes = 1, .crash_mask = 2},
+        {"prefix: sleeps beside a stopped commit and a cut", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB)), OPS(STABLE)},
+                .prefixed = 1}, 3, 0, .crashes = 1, .crash_mask = 2},
+};
+
+/* The same with more preemptions, threads and kills. */
+static const struct world_case deep[] = {
+        {"prefix deep: reads beside two writers", {START_VALUE, {OPS(NEXT), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 3},
+};
+/* clang-format on */
+
+const struct world_list world_prefixes = {"prefix", prefixes, sizeof prefixes / sizeof *prefixes};
+const struct world_list world_prefixes_deep = {"prefix-deep", deep, sizeof deep / sizeof *deep};

@@ -1,0 +1,7 @@
+/* Watches of a prefix. */
+#include "tests/model/lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_prefixes);
+}
