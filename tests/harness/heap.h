@@ -14,11 +14,10 @@ void *heap_calloc(size_t count, size_t size);
 void *heap_realloc(void *block, size_t size);
 void heap_free(void *block);
 
-#define malloc(size)         heap_malloc(size)
-#define calloc(count, size)  heap_calloc(count, size)
-#define realloc(block, size) heap_realloc(block, size)
-#define free(block)          heap_free(block)
-/* Of sizes that do not overflow. */
+#define malloc(size)                     heap_malloc(size)
+#define calloc(count, size)              heap_calloc(count, size)
+#define realloc(block, size)             heap_realloc(block, size)
+#define free(block)                      heap_free(block)
 #define reallocarray(block, count, size) heap_realloc(block, (count) * (size))
 
 #endif

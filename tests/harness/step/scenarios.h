@@ -34,8 +34,9 @@
 #define RULED_KEY   0
 #define RULED_COUNT 2
 
-/* A client watches. */
-#define TRIAL_WATCHES 256u
+/* A client watches; a prefix. */
+#define TRIAL_WATCHES  256u
+#define TRIAL_PREFIXES 512u
 
 struct step_scenario {
         const char *name;
@@ -47,11 +48,12 @@ struct step_scenario {
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
-/* Scenarios with single keys, with transactions, by the public calls, and with watches. */
+/* Scenarios with single keys, with transactions, by the public calls, with watches of keys, and of
+ * prefixes. */
 extern const struct step_scenario step_scenarios[], step_scenarios_txn[], step_scenarios_users[],
-        step_scenarios_watch[];
+        step_scenarios_watch[], step_scenarios_prefix[];
 extern const uint32_t step_scenario_count, step_scenario_txn_count, step_scenario_users_count,
-        step_scenario_watch_count;
+        step_scenario_watch_count, step_scenario_prefix_count;
 
 /* Number @i of all scenarios, or NULL. */
 const struct step_scenario *scenario_at(uint32_t i);

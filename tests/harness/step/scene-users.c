@@ -65,7 +65,7 @@ static bool shows(
         return scene_fact_equal(&now, fact, true);
 }
 
-static uint32_t key_number(const struct sb_guard *guard)
+uint32_t scene_guard_key(const struct sb_guard *guard)
 {
         uint32_t key = 0;
 
@@ -172,7 +172,7 @@ static int walk_back(struct scene *scene, struct sb_scan *scan, const struct fac
         for (uint32_t key = 0; key < SCENE_KEYS; key++)
                 missing += seen[key].state == FACT_VALUE;
         while ((r = sb_scan_prev(scan, &guard)) == 0) {
-                uint32_t key = key_number(&guard);
+                uint32_t key = scene_guard_key(&guard);
 
                 if (key == SCENE_KEYS || !missing-- || !shows(scene, &guard, key, &seen[key]))
                         r = BAD_WAY_BACK;
@@ -194,7 +194,7 @@ static int walk(struct scene *scene, enum scene_actor actor, struct sb_txn *txn,
         if (r)
                 return r;
         while (count < GUARDS_MAX && (r = sb_scan_next(scan, &guards[count])) == 0) {
-                key = key_number(&guards[count]);
+                key = scene_guard_key(&guards[count]);
                 if (key == SCENE_KEYS || seen[key].state != FACT_NONE ||
                         (count && memcmp(guards[count - 1].key.data, guards[count].key.data,
                                           guards[count - 1].key.len < guards[count].key.len
@@ -212,7 +212,7 @@ static int walk(struct scene *scene, enum scene_actor actor, struct sb_txn *txn,
         sb_scan_close(scan);
         while (count) {
                 count--;
-                key = key_number(&guards[count]);
+                key = scene_guard_key(&guards[count]);
                 if (!r && (key == SCENE_KEYS || !shows(scene, &guards[count], key, &seen[key])))
                         r = BAD_GUARD;
                 sb_guard_release(&guards[count]);
@@ -236,7 +236,7 @@ static void do_scan_many(struct scene *scene, const struct act *act, struct resu
         while (count + 2 <= GUARDS_MAX &&
                 (ret->code = sb_scan_next_many(scan, &guards[count], 2, &given)) == 0)
                 for (; given; given--, count++) {
-                        key = key_number(&guards[count]);
+                        key = scene_guard_key(&guards[count]);
                         if (key < SCENE_KEYS)
                                 ret->seen[key] = scene_guard_fact(scene, &guards[count], key);
                 }
@@ -244,7 +244,7 @@ static void do_scan_many(struct scene *scene, const struct act *act, struct resu
         ret->code = ret->code == SB_E_NOT_FOUND ? 0 : ret->code;
         while (count) {
                 count--;
-                key = key_number(&guards[count]);
+                key = scene_guard_key(&guards[count]);
                 if (key == SCENE_KEYS || !shows(scene, &guards[count], key, &ret->seen[key]))
                         ret->code = BAD_GUARD;
                 sb_guard_release(&guards[count]);
@@ -257,8 +257,8 @@ static struct fact fact_if(
 {
         if (r && r != SB_E_NOT_FOUND)
                 *ret_code = r;
-        return r == 0 && key_number(guard) == key ? scene_guard_fact(scene, guard, key)
-                                                  : (struct fact){.state = FACT_NONE};
+        return r == 0 && scene_guard_key(guard) == key ? scene_guard_fact(scene, guard, key)
+                                                       : (struct fact){.state = FACT_NONE};
 }
 
 /* Each key, from behind it and from before it; the guards stay until the next key. */

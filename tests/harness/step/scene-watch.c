@@ -98,6 +98,7 @@ static void do_open(struct scene *of, const struct act *act, struct result *ret)
         ret->code = sb_watch_open_at(&of->bus[act->actor], scene_key(act->key), &how, watch);
         of->watch_key[act->actor][act->len] = act->key;
         of->watch_rev[act->actor][act->len] = act->tag;
+        of->prefix[act->actor][act->len].stands = false;
 }
 
 /* Whether what a change replaced has the bytes of a value. */
@@ -143,10 +144,17 @@ static bool watch_call(struct scene *of, const struct act *act, struct result *r
         case WATCH:
                 do_open(of, act, ret);
                 return true;
+        case PREFIX:
+                scene_prefix_open(of, act, ret);
+                return true;
         case WATCH_NEXT:
-                do_next(of, act, ret);
+                if (of->prefix[act->actor][act->len].stands)
+                        scene_prefix_next(of, act, ret);
+                else
+                        do_next(of, act, ret);
                 return true;
         case WATCH_CLOSE:
+                of->prefix[act->actor][act->len].stands = false;
                 of->watch[act->actor][act->len] = sb_watch_close(of->watch[act->actor][act->len]);
                 return true;
         case WAIT:
@@ -168,7 +176,7 @@ bool scene_watch(struct scene *of, const struct act *act, struct result *ret)
         if (!watch_call(of, act, ret))
                 return false;
         if (ret->code < 0 ||
-                (act->kind == WATCH && ret->code &&
+                ((act->kind == WATCH || act->kind == PREFIX) && ret->code &&
                         !(ret->code == SB_E_FULL && (trial.scenario->flags & TRIAL_FULL))))
                 trial_fail("%s: %d", scene_act_text(act), ret->code);
         return true;

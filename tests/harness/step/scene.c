@@ -164,6 +164,7 @@ static void begin(struct scene *scene, uint32_t actor, const struct sb_segment *
         scene->guard[actor] = (struct sb_guard){0};
         scene->txn[actor] = NULL;
         memset(scene->watch[actor], 0, sizeof(scene->watch[actor]));
+        memset(scene->prefix[actor], 0, sizeof(scene->prefix[actor]));
         scene->asleep[actor] = false;
         scene->bus[actor] = (struct sb_bus){0};
         sb_bus_init(&scene->bus[actor], &living, segment, slot, generation, scene->space[actor]);
@@ -249,6 +250,7 @@ void scene_set_up(struct scene *scene)
         scene_facts(scene, scene->asleep[OTHER] ? ENGINE : OTHER, facts);
         for (uint32_t key = 0; key < scene->key_count; key++)
                 scene->then[key] = facts[key].rev;
+        scene->is_set_up = true;
 }
 
 static void do_write(struct scene *scene, const struct act *act, struct result *ret)
@@ -783,7 +785,7 @@ const char *scene_act_text(const struct act *act)
                 "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
                 "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
                 "scan_many", "scan_seek", "clear", "update", "apart", "thin", "large", "watch",
-                "watch_next", "watch_close", "wait", "sleep"};
+                "watch_next", "watch_close", "wait", "sleep", "prefix"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

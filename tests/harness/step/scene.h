@@ -94,6 +94,9 @@ enum act_kind {
         WAIT,        /* sb_wait(), without sleeping */
         SLEEP,       /* sb_wait(): the client sleeps until its next act, or code 0: it did not */
         STAND,       /* the same, when its descriptor waits in its place */
+        /* a watch of all keys that begin with the first `tag` bytes of `key`; WATCH_NEXT, key: that
+         * one */
+        PREFIX,
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
@@ -140,6 +143,17 @@ struct result {
         struct fact seen[SCENE_KEYS]; /* by key */
 };
 
+/* What a watch of a prefix has given last. */
+struct scene_prefix {
+        bool stands;
+        uint32_t key, len; /* it begins with the first `len` bytes of this key */
+        uint64_t cut;      /* of the last change */
+        struct {
+                bool known, value; /* known: nothing was lost since, or since the watch began */
+                uint64_t rev;      /* 0: none yet */
+        } last[SCENE_KEYS];
+};
+
 struct scene {
         struct sb_segment segment;                    /* the tests' own handle of it */
         struct sb_bus bus[SCENE_PEERS];               /* with each client's handle */
@@ -162,6 +176,8 @@ struct scene {
         struct sb_watch *watch[SCENE_PEERS][SCENE_WATCHES];
         uint32_t watch_key[SCENE_PEERS][SCENE_WATCHES];
         uint64_t watch_rev[SCENE_PEERS][SCENE_WATCHES]; /* the last one that came; 0: none yet */
+        struct scene_prefix prefix[SCENE_PEERS][SCENE_WATCHES];
+        bool is_set_up;
         bool asleep[SCENE_PEERS], woken[SCENE_PEERS];
         void *bed[SCENE_PEERS][5]; /* where a call that sleeps is left */
         uint32_t strays;           /* users: guards that showed bytes of nothing here */
@@ -189,6 +205,8 @@ void scene_use_calls(bool use);
 void scene_heap_begin(struct scene *scene, uint32_t actor);
 /* scene-users.c: does an act by the public calls. Return: false: it has none of its own. */
 bool scene_call(struct scene *scene, const struct act *act, struct result *ret);
+/* The key of what a guard shows; SCENE_KEYS: none. */
+uint32_t scene_guard_key(const struct sb_guard *guard);
 /* What a guard shows, as a value of this key. */
 struct fact scene_guard_fact(struct scene *scene, const struct sb_guard *guard, uint32_t key);
 /* Makes the bus and attaches the engine, the subject and the other client. @one_home: all keys have
@@ -208,6 +226,13 @@ uint32_t scene_unstamped(struct scene *scene);
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
 /* scene-watch.c: does an act about watches. Return: false: it is none. */
 bool scene_watch(struct scene *scene, const struct act *act, struct result *ret);
+/* scene-prefix.c: watches of prefixes, which scene-watch.c leaves to it. */
+void scene_prefix_open(struct scene *scene, const struct act *act, struct result *ret);
+void scene_prefix_next(struct scene *scene, const struct act *act, struct result *ret);
+/* What the watch begins at is what the keys have now: no client is in the middle of a write. */
+void scene_prefix_begin(struct scene *scene, uint32_t actor, uint32_t watch);
+/* Where the watch has given all: a key that it did not give as it is; SCENE_KEYS: there is none. */
+uint32_t scene_prefix_missing(struct scene *scene, uint32_t actor, uint32_t watch);
 /* The system's part of sleeping and waking; a client that sleeps wakes up for its next act. */
 int scene_wait(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns);
 void scene_wake(void *context, struct sb_word32 *word);

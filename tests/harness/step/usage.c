@@ -250,6 +250,18 @@ static uint32_t usage_signs(void)
         return count;
 }
 
+/* How many lengths of prefixes writers still look for, and whether they do at all. */
+static uint32_t usage_attention(void)
+{
+        const struct sb_superblock *super = scene.segment.super;
+        uint32_t count = sb_load_acquire(&super->attention) != 0;
+
+        for (uint32_t i = 0; i < SB_PREFIX_LENGTHS; i++)
+                count += (uint32_t)__builtin_popcount(
+                        (uint32_t)sb_load_acquire(&super->prefix_lengths[i]));
+        return count;
+}
+
 void usage_drain(enum scene_actor actor)
 {
         struct sb_check_report report;
@@ -272,18 +284,21 @@ void usage_drain(enum scene_actor actor)
                 if (!usage_check(ENGINE, true, "while draining", &report))
                         return;
                 if (report.blocks_used == report.blocks_private && !report.keys &&
-                        !report.keys_deleted && !report.placeholders && !usage_signs()) {
+                        !report.keys_deleted && !report.placeholders && !usage_signs() &&
+                        !usage_attention()) {
                         if (trial.scenario->flags & TRIAL_ROWS)
                                 check_rows();
                         return;
                 }
         }
         trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
-                   "waiting), keys %llu deleted %llu placeholders %llu, signs of %u buckets",
+                   "waiting), keys %llu deleted %llu placeholders %llu, signs of %u buckets, "
+                   "attention to "
+                   "%u lengths",
                 (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
                 (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders,
-                usage_signs());
+                usage_signs(), usage_attention());
 }
 
 /* ---- watches ---- */
@@ -323,13 +338,26 @@ void usage_sleepers(const char *when)
         }
 }
 
+/* A watch that has nothing more has given each key as it is. */
+static void expect_all_given(enum scene_actor actor, uint32_t i)
+{
+        uint32_t missing =
+                scene.prefix[actor][i].stands ? scene_prefix_missing(&scene, actor, i) : SCENE_KEYS;
+
+        if (missing < SCENE_KEYS)
+                trial_fail("watch %u of client %u ends, and did not give key %u as it is", i, actor,
+                        missing);
+}
+
 /* What is left to give. */
 static void give_all(enum scene_actor actor, uint32_t i)
 {
         for (uint32_t count = 0; count < GIVEN_MAX && !trial_failed(); count++)
                 if (usage_act(actor, WATCH_NEXT, scene.watch_key[actor][i], 0, i, ANY).code ==
-                        SB_E_TIMED_OUT)
+                        SB_E_TIMED_OUT) {
+                        expect_all_given(actor, i);
                         return;
+                }
         trial_fail("watch %u of client %u gives without end", i, actor);
 }
 
@@ -365,6 +393,27 @@ static void give_all_of(enum scene_actor actor)
                         give_all(actor, i);
 }
 
+/* Another watch of all keys, which begins now. */
+static void watch_afresh(enum scene_actor actor)
+{
+        const uint32_t place = SCENE_WATCHES - 1;
+
+        if (!(trial.scenario->flags & TRIAL_PREFIXES) || actor == ENGINE ||
+                scene.watch[actor][place] || trial_failed())
+                return;
+        usage_act(actor, PREFIX, 1, 0, place, ANY);
+        if (trial_failed())
+                return;
+        scene_prefix_begin(&scene, actor, place);
+        give_all(actor, place);
+        usage_act(actor, SET, 1, 34, 20, ANY);
+        usage_act(actor, DELETE, 1, 0, 0, ANY);
+        usage_act(actor, SET, 2, 35, 20, ANY);
+        if (!trial_failed())
+                give_all(actor, place);
+        usage_act(actor, WATCH_CLOSE, 1, 0, place, ANY);
+}
+
 void usage_watches(enum scene_actor writer, bool resumed)
 {
         enum scene_actor second = goes_on(ENGINE, resumed) ? ENGINE : OTHER;
@@ -380,6 +429,7 @@ void usage_watches(enum scene_actor writer, bool resumed)
                                 watch_once((enum scene_actor)actor, i,
                                         writer != actor ? writer : second);
                 }
+        watch_afresh(writer);
 }
 
 /* ---- at the end ---- */

@@ -1,0 +1,112 @@
+/* Scenarios with watches of prefixes, by the public calls; see scenarios.h and scene-prefix.c. In
+ * this build a ring has twelve hints. Keys 1 and 2 begin with key 1's first byte. */
+#include "tests/harness/step/scenarios.h"
+
+#define W(number)  .len = (number)
+#define ALL        K(0)           /* of all keys */
+#define SOME       K(1), .tag = 1 /* of keys 1 and 2 */
+#define THREE_KEYS TWO_KEYS, OTHERS_KEY_0
+#define SCENE_FLAGS                                                                                \
+        .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES | TRIAL_PREFIXES
+#define SCENE_LATE                                                                                 \
+        .key_count = 4,                                                                            \
+        .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES | TRIAL_PREFIXES | TRIAL_LATE
+#define OTHER_SLEEPS DO(OTHER, PREFIX, SOME), DO(OTHER, WATCH_NEXT, SOME), DO(OTHER, SLEEP)
+/* Time goes on: the engine's turns, and a write that no watcher is told of. */
+#define ENGINE_TURNS DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1), DO(ENGINE, SET, K(0), V(23, 30))
+
+const struct step_scenario step_scenarios_prefix[] = {
+        {.name = "prefix: open",
+                SCENE_LATE,
+                .setup = {THREE_KEYS},
+                .operation = {DO(SUBJECT, PREFIX, SOME), DO(SUBJECT, WATCH_NEXT, SOME)},
+                .others = {DO(OTHER, SET, K(1), V(20, 12)), DO(OTHER, DELETE, K(1)),
+                        DO(OTHER, SET, K(0), V(21, 12)), DO(ENGINE, TICK),
+                        DO(ENGINE, WORK, .len = 1)}},
+        {.name = "prefix: open where another watch stands",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(OTHER, PREFIX, SOME)},
+                .operation = {DO(SUBJECT, PREFIX, SOME), DO(SUBJECT, WATCH_NEXT, SOME)},
+                .others = {DO(OTHER, SET, K(1), V(20, 12)), DO(OTHER, DELETE, K(2)),
+                        DO(OTHER, WATCH_CLOSE, SOME), DO(ENGINE, TICK),
+                        DO(ENGINE, WORK, .len = 1)}},
+        {.name = "prefix: next",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(SUBJECT, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10))},
+                .operation = {DO(SUBJECT, WATCH_NEXT, ALL), DO(SUBJECT, WATCH_NEXT, ALL)},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, TXN, K(0), V(21, 2)),
+                        DO(OTHER, WORK, .len = 1), DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1)}},
+        {.name = "prefix: next, of which some gave way",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(SUBJECT, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10)),
+                        DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(16, 10))},
+                .operation = {DO(SUBJECT, WATCH_NEXT, ALL), DO(SUBJECT, WATCH_NEXT, ALL)},
+                .others = {DO(OTHER, LAP), DO(OTHER, WORK), DO(OTHER, WORK),
+                        DO(OTHER, SET, K(0), V(20, 10)), DO(OTHER, WORK, .len = 1)}},
+        {.name = "prefix: close",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(SUBJECT, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10))},
+                .operation = {DO(SUBJECT, WATCH_CLOSE, ALL)},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, DELETE, K(0)), REMOVE}},
+        {.name = "prefix: sleep",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(SUBJECT, PREFIX, ALL)},
+                .operation = {DO(SUBJECT, WAIT), DO(SUBJECT, SLEEP)},
+                .others = {DO(OTHER, SET, K(0), V(20, 12))}},
+        {.name = "prefix: set, read in between",
+                SCENE_LATE,
+                .setup = {THREE_KEYS, DO(OTHER, PREFIX, ALL)},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(1), V(31, 60))},
+                .others = {DO(OTHER, WATCH_NEXT, ALL), DO(OTHER, SET, K(0), V(20, 12)),
+                        DO(OTHER, WATCH_NEXT, ALL), DO(OTHER, WATCH_NEXT, ALL),
+                        DO(OTHER, WORK, .len = 1)}},
+        {.name = "prefix: set, on which another one sleeps",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, OTHER_SLEEPS},
+                .operation = {DO(SUBJECT, SET, K(1), V(30, 10)), DO(SUBJECT, SET, K(1), V(31, 10))},
+                .others = {ENGINE_TURNS}},
+        {.name = "prefix: set of a key that is made, on which another one sleeps",
+                SCENE_FLAGS,
+                .setup = {DO(OTHER, SET, K(1), V(11, 10)), OTHERS_KEY_0, OTHER_SLEEPS},
+                .operation = {DO(SUBJECT, SET, K(2), V(30, 10))},
+                .others = {ENGINE_TURNS}},
+        {.name = "prefix: delete, which is read late",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(OTHER, PREFIX, SOME), DO(OTHER, WATCH_NEXT, SOME)},
+                .operation = {DO(SUBJECT, DELETE, K(1))},
+                .others = {REMOVE, DO(OTHER, WATCH_NEXT, SOME)}},
+        {.name = "prefix: commit, on which another one sleeps",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, OTHER_SLEEPS},
+                .operation = {DO(SUBJECT, TXN, K(1), V(30, 2))},
+                .others = {ENGINE_TURNS}},
+        {.name = "prefix: set, with which half of the hints are over",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(OTHER, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10)),
+                        DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(16, 10)),
+                        DO(OTHER, SET, K(0), V(17, 10)), DO(OTHER, SET, K(0), V(18, 10)),
+                        DO(OTHER, SET, K(0), V(14, 10)), DO(OTHER, WATCH_NEXT, ALL),
+                        DO(OTHER, WATCH_NEXT, ALL), DO(OTHER, SET, K(0), V(15, 10)),
+                        DO(OTHER, SET, K(1), V(16, 10)), DO(OTHER, SET, K(1), V(16, 10)),
+                        DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(15, 10))},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10)),
+                        DO(SUBJECT, SET, K(1), V(32, 10))},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, SET, K(0), V(21, 12)),
+                        DO(OTHER, SET, K(1), V(22, 12)), DO(OTHER, WORK, .len = 1)}},
+        {.name = "prefix: memory work behind the last watch",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(OTHER, PREFIX, SOME), DO(OTHER, SET, K(1), V(14, 10)),
+                        DO(OTHER, WATCH_CLOSE, SOME)},
+                .operation = {DO(ENGINE, WORK, .len = 1)},
+                .others = {DO(OTHER, PREFIX, SOME), DO(OTHER, SET, K(1), V(20, 12)),
+                        DO(OTHER, WATCH_NEXT, SOME)}},
+        {.name = "prefix: reap and sweep of a watch",
+                SCENE_FLAGS,
+                .setup = {THREE_KEYS, DO(SUBJECT, PREFIX, ALL), DO(SUBJECT, PREFIX, SOME, W(1)),
+                        DO(OTHER, DELETE, K(1))},
+                .operation = {DO(ENGINE, REAP, K(SUBJECT)), DO(ENGINE, WORK, .len = 1)},
+                .others = {DO(OTHER, PREFIX, ALL), DO(OTHER, SET, K(1), V(20, 12)),
+                        DO(OTHER, WATCH_NEXT, ALL)}},
+};
+const uint32_t step_scenario_prefix_count =
+        sizeof(step_scenarios_prefix) / sizeof(step_scenarios_prefix[0]);
