@@ -642,6 +642,36 @@ static void test_a_bus_may_go_to_another_thread(void)
         END();
 }
 
+static void *make_elsewhere(void *fd)
+{
+        *(int *)fd = sb_fd(bus);
+        return NULL;
+}
+
+/* What waits is over with the thread that made it: that shows, and the next call sees to it. */
+static void test_the_thread_that_made_it_may_end(void)
+{
+        struct sb_watch *watch = NULL;
+        pthread_t thread;
+        int fd = -1;
+
+        BEGIN();
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK_EQ(pthread_create(&thread, NULL, make_elsewhere, &fd), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK(fd >= 0);
+        for (unsigned round = 0; round < 2; round++) {
+                for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
+                        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+                CHECK(rests(fd));
+                CHECK(set("key", "1") && readable(fd, LONG_MS));
+                CHECK_EQ(next(watch), 0);
+                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        }
+        sb_watch_close(watch);
+        END();
+}
+
 static void test_the_programs_signals_come_to_its_own_threads(void)
 {
         struct sigaction action = {.sa_handler = interrupt_by_signal}, before;
@@ -681,6 +711,7 @@ int main(int argc, char **argv)
         RUN(test_close_leaves_neither_descriptor_nor_thread);
         RUN(test_without_descriptors_it_says_so_and_leaves_none);
         RUN(test_a_bus_may_go_to_another_thread);
+        RUN(test_the_thread_that_made_it_may_end);
         RUN(test_the_programs_signals_come_to_its_own_threads);
         return test_end();
 }
