@@ -171,6 +171,44 @@ static bool set(void)
         return true;
 }
 
+#define TURNS 100u
+
+/* A watch with a descriptor, which the first round makes. */
+static struct sb_watch *watched(void)
+{
+        static struct sb_watch *watch;
+
+        if (!watch && (sb_watch_open(bus, keys[0], 0, SB_ANY_REV, &watch) != 0 || sb_fd(bus) < 0))
+                return NULL;
+        return watch;
+}
+
+static bool find_nothing(void)
+{
+        struct sb_guard change = {0};
+
+        for (uint32_t i = 0; i < TURNS; i++)
+                if (!watched() || sb_watch_next(watched(), 0, &change) != SB_E_TIMED_OUT)
+                        return false;
+        return true;
+}
+
+/* A change of its own, which rings its own bell; it is taken, and then there is nothing. */
+static bool turn_round(void)
+{
+        struct sb_guard change = {0};
+
+        for (uint32_t i = 0; i < TURNS; i++) {
+                if (!watched() || sb_set(bus, keys[0], b("new"), NULL, NULL) != 0 ||
+                        sb_watch_next(watched(), 0, &change) != 0)
+                        return false;
+                sb_guard_release(&change);
+                if (sb_watch_next(watched(), 0, &change) != SB_E_TIMED_OUT)
+                        return false;
+        }
+        return true;
+}
+
 /* The counting itself: this makes one for each round. */
 static bool make_calls(void)
 {
@@ -206,6 +244,14 @@ static void test_hundreds_of_sets_share_one_system_call(void)
         TEST_NOTE("%u sets: %ld system calls", ROUNDS, count_calls(set));
 }
 
+static void test_a_descriptor_costs_what_the_header_says(void)
+{
+        CHECK_CALLS(find_nothing, TURNS);
+        CHECK_CALLS(turn_round, 4 * TURNS + 1);
+        TEST_NOTE("%u changes by a descriptor: %ld system calls, the writer's among them", TURNS,
+                count_calls(turn_round));
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -213,5 +259,6 @@ int main(int argc, char **argv)
         RUN(test_a_get_and_its_release_make_no_system_call);
         RUN(test_reads_at_a_cut_make_no_system_call);
         RUN(test_hundreds_of_sets_share_one_system_call);
+        RUN(test_a_descriptor_costs_what_the_header_says);
         return test_end();
 }

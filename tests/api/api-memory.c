@@ -6,6 +6,7 @@
  * The program is linked so that the library's allocations come here first (see meson.build).
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -273,6 +274,35 @@ static int story_append(void)
         return r;
 }
 
+/* A change that shows by the descriptor, which is kept with the bus. */
+static int story_descriptor(void)
+{
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        struct pollfd look = {.events = POLLIN};
+        int r = TRY(sb_watch_open(own, b("r00"), 0, SB_ANY_REV, &watch));
+
+        if (!r) {
+                look.fd = TRY(sb_fd(own));
+                r = look.fd < 0 ? look.fd : sb_set(bus, b("r00"), b("now"), NULL, NULL);
+        }
+        r = r ? r : poll(&look, 1, 10000) == 1 ? 0 : -EPROTO;
+        r = r ? r : TRY(sb_watch_next(watch, 0, &change));
+        sb_guard_release(&change);
+        sb_watch_close(watch);
+        return r;
+}
+
+static int story_thread(void)
+{
+        int r;
+
+        setenv("STATEBUS_FD", "thread", 1);
+        r = story_descriptor();
+        unsetenv("STATEBUS_FD");
+        return r;
+}
+
 static int story_history(void)
 {
         static struct sb_guard held[62]; /* so that a batch of versions finds no guard free */
@@ -481,6 +511,8 @@ static void test_a_call_without_memory_has_done_nothing_and_leaves_nothing(void)
                 {"scan", story_scan, false},
                 {"guards", story_guards, false},
                 {"append", story_append, true},
+                {"descriptor", story_descriptor, false},
+                {"descriptor of a thread", story_thread, false},
                 {"history", story_history, false},
                 {"delete range", story_delete_range, true},
                 {"restore", story_restore, true},
