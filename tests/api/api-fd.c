@@ -187,6 +187,42 @@ static void test_watches_that_come_and_go_count(void)
         END();
 }
 
+static void test_a_watch_of_a_prefix_shows(void)
+{
+        struct sb_watch *first = NULL, *all = NULL;
+        struct sb_txn *txn = NULL;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("a/"), SB_PREFIX, SB_ANY_REV, &all), 0);
+        CHECK_EQ(sb_watch_open(bus, b("a/1"), 0, SB_ANY_REV, &first), 0);
+        for (unsigned round = 0; round < 3; round++) {
+                CHECK(rests(fd));
+                CHECK(set("b/1", "1") && rests(fd));
+                CHECK_EQ(sb_txn_begin(other, SB_SNAPSHOT, &txn), 0);
+                CHECK_EQ(sb_txn_set(txn, b("a/1"), b("1")), 0);
+                CHECK_EQ(sb_txn_set(txn, b("a/2"), b("2")), 0);
+                CHECK(rests(fd)); /* not committed */
+                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+                txn = sb_txn_end(txn);
+                CHECK(readable(fd, LONG_MS));
+                CHECK_EQ(next(first), 0);
+                CHECK_EQ(next(first), SB_E_TIMED_OUT);
+                CHECK(readable(fd, 0)); /* the other one has two changes */
+                CHECK_EQ(next(all), 0);
+                CHECK(readable(fd, 0));
+                CHECK_EQ(next(all), 0);
+                CHECK_EQ(next(all), SB_E_TIMED_OUT);
+        }
+        CHECK(rests(fd));
+        sb_watch_close(first);
+        CHECK(set("a/9", "1") && readable(fd, LONG_MS));
+        sb_watch_close(all);
+        CHECK(rests(fd));
+        END();
+}
+
 static int is_late(void *argument, const struct sb_guard *guards, size_t count)
 {
         (void)argument;
@@ -707,6 +743,7 @@ int main(int argc, char **argv)
         RUN(test_it_can_be_read_until_a_call_finds_nothing);
         RUN(test_the_bus_says_what_waits);
         RUN(test_watches_that_come_and_go_count);
+        RUN(test_a_watch_of_a_prefix_shows);
         RUN(test_waits_in_between_leave_it_as_it_was);
         RUN(test_an_interrupt_shows);
         RUN(test_an_io_uring_of_the_program_may_poll_it);
