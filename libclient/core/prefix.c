@@ -309,11 +309,11 @@ int sb_prefix_fill(struct sb_bus *bus, struct sb_prefix_watch *watch, bool told)
         return watch->lapped || watch->listed_count > 0 ? 0 : SB_E_TIMED_OUT;
 }
 
-/* Begin anew, behind a loss. */
+/* Begin anew, behind a loss; in a damaged segment with the next call again. */
 static int prefix_begin_again(struct sb_bus *bus, struct sb_prefix_watch *watch)
 {
-        sb_op_prefix_again(&bus->handle, &watch->op);
-        watch->lapped = watch->earlier = false;
+        watch->lapped = !sb_op_prefix_again(&bus->handle, &watch->op);
+        watch->earlier = false;
         watch->cell_count = watch->next = watch->listed_count = 0;
         watch->cut = watch->begun = watch->op.cut;
         return SB_E_LAPPED;

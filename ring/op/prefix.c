@@ -46,21 +46,35 @@ void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch)
         watch->holds = false;
 }
 
-void sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
+/* Whether a cut can come behind what was given up: that was a stamp, or said by the clock. */
+static bool prefix_gone_is_past(struct sb_handle *handle, const struct sb_ring_view *ring)
+{
+        uint64_t gone = sb_hint_gone(ring);
+
+        /* A:clock. Behind the other load. */
+        if (gone <= sb_load_acquire(&handle->segment.super->clock))
+                return true;
+        sb_damage_note(handle);
+        return false;
+}
+
+bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
 {
         const struct sb_ring_view *ring = &watch->watch.ring;
-        uint64_t left = sb_damage_bound(&handle->segment);
 
         /* Lock-free: a round that gives up meanwhile means that others filled half of the ring.
-         * Bound: damage. What was given up lies above every cut. */
+         * Bound: damage. What was given up is ahead of the clock. */
         do {
+                if (!prefix_gone_is_past(handle, ring))
+                        return false;
                 sb_op_prefix_let_go(handle, watch);
                 /* Before the cut: a change above it is hinted behind this. */
                 watch->hint = sb_hint_tail(ring);
                 watch->cut = prefix_take_cut(handle, watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */
                 sb_cas64_full(&ring->ring->given, 0, watch->cut);
-        } while (!sb_op_prefix_whole(watch) && sb_damage_step(handle, &left));
+        } while (!sb_op_prefix_whole(watch));
+        return true;
 }
 
 /* Fault PREFIX_CUT_EARLY: the watch's cut is taken before writers look for it. */
@@ -83,7 +97,11 @@ int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t pr
                 return r;
         early = prefix_fault_cut(handle);
         sb_prefix_join(handle, prefix_len);
-        sb_op_prefix_again(handle, ret);
+        /* A damaged ring may have no slots. */
+        if (ret->watch.ring.slot_count < 2 || !sb_op_prefix_again(handle, ret)) {
+                sb_op_prefix_end(handle, ret);
+                return -EIO;
+        }
         if (early)
                 ret->cut = early;
         return 0;
@@ -190,9 +208,9 @@ static struct sb_version *prefix_head(
         uint64_t word = cell ? sb_pin_load(handle, cell) : 0, len;
         struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
 
-        if (!head || !sb_version_fits(&handle->segment, head))
+        if (!head)
                 return NULL;
-        len = SB_SHAPE_KEY_LEN(sb_once(head->shape));
+        len = SB_SHAPE_KEY_LEN(sb_version_shape(&handle->segment, head));
         return len >= watch->prefix_len && !memcmp(head->bytes, watch->prefix, watch->prefix_len) &&
                                !sb_reserved_is(head->bytes, len)
                        ? head

@@ -53,8 +53,8 @@ struct sb_op_prefix {
 int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
         uint32_t bit, uint32_t depth, struct sb_op_prefix *ret);
 /* Begin anew at a cut of now, which a snapshot holds, if half of them are free, until it
- * is let go. */
-void sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch);
+ * is let go. Return: false: the segment is damaged. */
+bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch);
 /* Whether it is held still: the engine may have taken the snapshot away. */
 static inline bool sb_prefix_holds(const struct sb_handle *handle, const struct sb_op_prefix *watch)
 {

@@ -331,10 +331,10 @@ static __attribute__((noinline)) void put_outgrow(struct sb_handle *handle,
 static bool put_tell_prefixes(
         struct sb_handle *handle, const struct sb_version *version, uint64_t cell_number)
 {
-        /* The client filled the version by itself. */
+        uint64_t shape = sb_version_shape(&handle->segment, version);
+
         return !SB_FAULT(TELL_LEFT_OUT) &&
-               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(sb_once(version->shape)),
-                       cell_number);
+               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number);
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,

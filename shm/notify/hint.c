@@ -64,6 +64,13 @@ static void hint_begin_half(
                 sb_cas64_full(&view->ring->mark, mark, clock); /* R:gone > A:gone. */
 }
 
+/* A change is not hinted: all that has a stamp by now is given up, and readers begin anew. */
+static void hint_give_up(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        /* A:clock. */
+        sb_hint_raise_gone(view, sb_load_acquire(&handle->segment.super->clock));
+}
+
 /* The fault HINT_UNTAILED leaves the tail to the next process. */
 static void hint_move_tail(const struct sb_ring_view *view, uint64_t number)
 {
@@ -75,6 +82,8 @@ static void hint_move_tail(const struct sb_ring_view *view, uint64_t number)
 uint64_t sb_hint_push(
         struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number)
 {
+        uint32_t left = view->slot_count;
+
         for (;;) {
                 uint64_t number = sb_hint_tail(view);
                 struct sb_word64 *slot = &view->slots[number % view->slot_count];
@@ -82,15 +91,14 @@ uint64_t sb_hint_push(
 
                 /* Lock-free: each further round means that another process's hint went in. */
                 if (hint_is_reached(view, word, number)) {
-                        /* The next lap's, behind a tail that has not come around. */
-                        if (hint_is_reached(view, word, number + view->slot_count) &&
-                                sb_hint_tail(view) == number) {
-                                sb_damage_note(handle);
-                                return 0;
-                        }
                         /* R:hint > A:hint. The tail of a process that stopped behind its slot. */
                         sb_cas64_full(&view->ring->tail, number, number + 1);
-                        continue;
+                        /* Bound: result. A whole lap came in between, or slots say so in a damaged
+                         * segment: SB_E_LAPPED for each reader. */
+                        if (--left > 0)
+                                continue;
+                        hint_give_up(handle, view);
+                        return 0;
                 }
                 /* R:hint > A:hint. It expects an older lap's. */
                 if (!sb_cas64_full(slot, word, hint_word(view, number, cell_number)))

@@ -171,12 +171,11 @@ void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node)
 bool sb_prefix_awaits_any(
         struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
 {
-        uint64_t shape = sb_once(version->shape);
+        uint64_t shape = sb_version_shape(&handle->segment, version);
         struct prefix_walk walk;
         struct sb_ring_view view;
 
-        if (!sb_version_fits(&handle->segment, version) ||
-                !prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
+        if (!prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
                 return false;
         while (prefix_walk_next(handle, &walk, &view)) {
                 if (stamp <= sb_hint_gone(&view))

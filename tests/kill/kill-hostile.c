@@ -33,6 +33,8 @@ static bool is_passed_by(const struct step_scenario *scenario, uint32_t target)
 /* Whether a scenario has this kind of damage. */
 static bool has(const struct step_scenario *scenario, uint32_t target)
 {
+        if (target >= HOSTILE_HINTS)
+                return scenario->flags & TRIAL_PREFIXES;
         if (target >= HOSTILE_RINGS)
                 return scenario->flags & TRIAL_WATCHES;
         if (every == 1)

@@ -14,7 +14,9 @@ static const char *const target_names[HOSTILE_TARGETS] = {"a node's key length",
         "a unit's class", "a unit's bitmap", "a node's ring", "a ring's counts", "a ring's slots",
         "a ring's slots to itself", "a ring's watchers", "a ring's further block",
         "a ring's further block to itself", "a ring's state", "what a ring says is gone",
-        "a record's bell"};
+        "a record's bell", "a ring's number of slots", "what a ring says that it holds",
+        "a ring's tail", "a ring's slots, to laps ahead", "a ring's mark", "what writers look at",
+        "the lengths of prefixes", "the state of prefixes"};
 
 static enum hostile_target target;
 static uintptr_t stopped_at;
@@ -93,6 +95,36 @@ static void spoil_ring(struct sb_ring *ring, uint32_t size)
         }
 }
 
+/* The words of a ring of hints. */
+static void spoil_hints(struct sb_ring *ring, uint32_t size)
+{
+        uint32_t count = (uint32_t)((size - sizeof(*ring)) / 8);
+
+        if (target == RING_SLOT_COUNT)
+                ring->slot_count = 0;
+        else if (target == RING_HINTS)
+                ring->hints = !ring->hints;
+        else if (target == RING_TAIL)
+                sb_store_relaxed(&ring->tail, UINT64_MAX - 2);
+        else if (target == RING_MARK)
+                sb_store_relaxed(&ring->mark, UINT64_MAX);
+        for (uint32_t i = 0; target == RING_AHEAD && i < ring->slot_count && i < count; i++)
+                sb_store_relaxed(&ring->words[i], UINT64_C(0x7ffff) << 44 | 1);
+}
+
+/* Relaxed, all stores: no other process is at work. */
+static void spoil_superblock(void)
+{
+        struct sb_superblock *super = scene.segment.super;
+
+        if (target == ATTENTION)
+                sb_store_relaxed(&super->attention, UINT64_MAX);
+        if (target == PREFIXES)
+                sb_store_relaxed(&super->prefixes, UINT64_MAX);
+        for (uint32_t i = 0; target != PREFIXES && i < SB_PREFIX_LENGTHS; i++)
+                sb_store_relaxed(&super->prefix_lengths[i], UINT64_MAX);
+}
+
 static void spoil_bells(void)
 {
         const struct sb_segment *segment = &scene.segment;
@@ -117,6 +149,9 @@ static void spoil_block(uint32_t kind, unsigned char *at, uint32_t size)
                 spoil_node((struct sb_node *)at);
         else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_DESCRIPTOR)
                 spoil_descriptor((struct sb_descriptor *)at);
+        else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_RING &&
+                 target >= HOSTILE_HINTS)
+                spoil_hints((struct sb_ring *)at, size);
         else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_RING &&
                  target >= HOSTILE_RINGS)
                 spoil_ring((struct sb_ring *)at, size);
@@ -143,6 +178,8 @@ static void spoil_all(void)
 
         if (target == BELL_WORDS)
                 spoil_bells();
+        if (target >= ATTENTION)
+                spoil_superblock();
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 /* Relaxed: no other process is at work. */
                 uint64_t word = sb_load_relaxed(&segment->unit_words[unit]);

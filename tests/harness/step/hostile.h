@@ -41,6 +41,15 @@ enum hostile_target {
         RING_STATE,
         RING_GONE,
         BELL_WORDS,
+        HOSTILE_HINTS, /* these are for those with watches of prefixes */
+        RING_SLOT_COUNT = HOSTILE_HINTS,
+        RING_HINTS,
+        RING_TAIL,
+        RING_AHEAD, /* slots say that they are half of all laps ahead */
+        RING_MARK,
+        ATTENTION,
+        PREFIX_LENGTHS,
+        PREFIXES,
         HOSTILE_TARGETS
 };
 
