@@ -321,6 +321,12 @@ static bool gives_something(enum scene_actor actor)
                         usage_act(actor, WATCH_NEXT, scene.watch_key[actor][i], 0, i, ANY).code !=
                                 SB_E_TIMED_OUT)
                         return true;
+        /* A watch of a prefix reads when it is told, or hinted: what no process told it, it cannot
+         * see. */
+        for (uint32_t i = 0; i < SCENE_WATCHES; i++)
+                if (scene.prefix[actor][i].stands &&
+                        scene_prefix_missing(&scene, actor, i) < SCENE_KEYS)
+                        return true;
         return false;
 }
 
