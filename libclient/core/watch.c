@@ -230,6 +230,7 @@ static int watch_await(
 static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
         const struct sb_watch_options *how)
 {
+        uint32_t depth = how->depth != 0 ? how->depth : SB_WATCH_DEPTH;
         int r;
 
         if ((how->flags & SB_PREFIX) != 0) {
@@ -240,10 +241,14 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
                         watch->spot = &watch->prefix->op.watch.ring.ring->tail;
                 return r;
         }
-        r = sb_op_watch_begin(&bus->handle, key.data, (uint32_t)key.len, watch->place,
-                how->depth != 0 ? how->depth : SB_WATCH_DEPTH, SB_WATCH_VERSIONS, &watch->op);
+        if ((how->flags & SB_BUFFERED) != 0)
+                r = sb_op_watch_begin_dropping(&bus->handle, key.data, (uint32_t)key.len,
+                        watch->place, SB_WATCH_DEPTH, depth, how->after, &watch->op);
+        else
+                r = sb_op_watch_begin(&bus->handle, key.data, (uint32_t)key.len, watch->place,
+                        depth, SB_WATCH_VERSIONS, &watch->op);
         watch->spot = watch->op.cell;
-        if (r == 0 && how->after != SB_ANY_REV)
+        if (r == 0 && !(how->flags & SB_BUFFERED) && how->after != SB_ANY_REV)
                 watch->op.last = how->after;
         return r;
 }
@@ -317,7 +322,7 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, const struct sb_w
         /* A cut that was not taken yet has no past. */
         if ((how->flags & SB_AFTER_CUT) != 0 && !sb_clock_reaches(&bus->handle, how->after))
                 return -EINVAL;
-        if ((how->flags & SB_BUFFERED) != 0)
+        if ((how->flags & (SB_PREFIX | SB_BUFFERED)) == (SB_PREFIX | SB_BUFFERED))
                 return -ENOTSUP;
         return watch_open_checked(bus, key, how, ret_watch);
 }
@@ -347,7 +352,11 @@ int sb_watch_open_at(struct sb_bus *bus, struct sb_bytes key, const struct sb_wa
 uint64_t sb_watch_dropped(const struct sb_watch *watch)
 {
         SB_USE(watch ? watch->bus : NULL, sb_watch_dropped(watch));
-        return 0;
+        if (!watch)
+                return 0;
+        if (!watch->bus || sb_bus_detached(watch->bus))
+                return watch->op.dropped;
+        return sb_op_watch_dropped(&watch->bus->handle, &watch->op);
 }
 
 /* ---- the next change ---- */

@@ -32,33 +32,41 @@
 #define AGAIN (-1) /* look again; otherwise 0 or a result */
 
 /* What a block is to be: a ring, more watchers, or more slots. */
-enum form { RING, WATCHERS, SLOTS };
+enum form { RING, WATCHERS, SLOTS, WANTS };
 
 /* A watch on its way. */
 struct beginning {
         const void *key;
         uint32_t key_len, bit, depth;
+        uint32_t want_count; /* of a watch that drops; else 0 */
         uint64_t hash;
-        uint64_t block; /* taken; 0: none */
-        enum form form; /* what it is taken for */
-        enum form want; /* what is missing, where the answer is AGAIN */
-        bool hints;     /* the ring is a prefix's */
+        uint64_t block;    /* taken; 0: none */
+        enum form form;    /* what it is taken for */
+        enum form missing; /* where the answer is AGAIN */
+        bool hints;        /* the ring is a prefix's */
 };
 
 /* ---- beginning ---- */
 
-static uint32_t watch_slots(const struct beginning *begin)
+static struct sb_ring_form watch_form(const struct beginning *begin)
 {
-        return begin->form == WATCHERS ? 0 : begin->depth;
-}
-static uint32_t watch_entries(const struct beginning *begin)
-{
-        return begin->form == SLOTS ? 0 : SB_WATCH_ENTRIES;
+        switch (begin->form) {
+        case WATCHERS:
+                return (struct sb_ring_form){.watcher_count = SB_WATCH_ENTRIES};
+        case SLOTS:
+                return (struct sb_ring_form){.slot_count = begin->depth};
+        case WANTS:
+                return (struct sb_ring_form){.watcher_count = 1, .want_count = begin->want_count};
+        default:
+                return (struct sb_ring_form){.slot_count = begin->depth,
+                        .watcher_count = SB_WATCH_ENTRIES,
+                        .hints = begin->hints};
+        }
 }
 
 static int watch_take_block(struct sb_handle *handle, const struct beginning *begin, uint64_t *ret)
 {
-        uint64_t size = sb_ring_size(watch_slots(begin), watch_entries(begin));
+        uint64_t size = sb_ring_size(watch_form(begin));
         int r;
 
         if (size > handle->segment.value_len_max)
@@ -84,13 +92,12 @@ static void watch_give_back(struct sb_handle *handle, struct beginning *begin)
 static int watch_publish(struct sb_handle *handle, struct beginning *begin, enum form form,
         struct sb_word64 *link, struct sb_node *node)
 {
-        uint64_t at = sb_offset_of(&handle->segment, node);
+        struct sb_ring_form of = watch_form(begin);
 
-        begin->want = form;
+        begin->missing = form;
         if (!begin->block || begin->form != form)
                 return AGAIN;
-        sb_ring_fill(
-                handle, begin->block, at, watch_slots(begin), watch_entries(begin), begin->hints);
+        sb_ring_fill(handle, begin->block, sb_offset_of(&handle->segment, node), &of);
         if (!sb_cas64_full(link, 0, begin->block)) { /* R:publish > A:publish. */
                 sb_ring_retire(handle, node);        /* if it is a closed one */
                 return AGAIN;
@@ -115,10 +122,31 @@ static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct 
         return watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);
 }
 
+/* The same for a watch that drops, in a block of its own. */
+static int watch_enter_wants(struct sb_handle *handle, struct beginning *begin,
+        struct sb_node *node, struct sb_op_watch *watch)
+{
+        uint32_t i;
+
+        if (!sb_ring_enter_wants(
+                    handle, &watch->ring, begin->bit, begin->want_count, &watch->wants)) {
+                (void)watch_publish(handle, begin, WANTS, sb_ring_last(handle, &watch->ring), node);
+                return AGAIN;
+        }
+        watch->entry = watch->wants.watchers;
+        /* The block may have room for more: they are not used. */
+        for (i = begin->want_count; i < watch->wants.want_count; i++)
+                sb_store_release(&watch->wants.wants[i], UINT64_MAX); /* R:want. */
+        watch->wants.want_count = begin->want_count;
+        return 0;
+}
+
 /* Enters the watch among the watchers. Return: 0, AGAIN. */
 static int watch_enter(struct sb_handle *handle, struct beginning *begin, struct sb_node *node,
         struct sb_op_watch *watch)
 {
+        if (begin->want_count)
+                return watch_enter_wants(handle, begin, node, watch);
         if (sb_ring_enter(handle, &watch->ring, begin->bit, &watch->entry))
                 return 0;
         if (watch_publish(handle, begin, WATCHERS, sb_ring_last(handle, &watch->ring), node))
@@ -128,7 +156,7 @@ static int watch_enter(struct sb_handle *handle, struct beginning *begin, struct
 
 /* The key's cell as it is now, and its effective version: what is not decided comes later, and is
  * told then. Return: false: the key is not there. */
-static bool watch_find(struct sb_handle *handle, const struct beginning *begin,
+static bool watch_find_key(struct sb_handle *handle, const struct beginning *begin,
         struct sb_spot *ret_spot, struct sb_version **ret_effective)
 {
         struct sb_settled settled;
@@ -149,7 +177,7 @@ static int watch_mark(struct sb_handle *handle, const struct beginning *begin, s
         struct sb_spot spot;
 
         /* Lock-free: a CAS that fails means that another process wrote. */
-        while (watch_find(handle, begin, &spot, &effective) && spot.head->node == watch->node) {
+        while (watch_find_key(handle, begin, &spot, &effective) && spot.head->node == watch->node) {
                 watch->cell = spot.cell;
                 watch->start = watch->last = effective->rev;
                 if (!(spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && !SB_FAULT(RING_BEFORE_START))
@@ -170,13 +198,13 @@ static int watch_try(struct sb_handle *handle, struct beginning *begin, struct s
         uint64_t bit;
         int r;
 
-        if (!watch_find(handle, begin, &spot, &effective))
+        if (!watch_find_key(handle, begin, &spot, &effective))
                 return SB_E_NOT_FOUND;
         watch->node = spot.head->node;
         node = sb_node_at(&handle->segment, watch->node);
         if (!node)
                 return -EIO;
-        begin->want = RING;
+        begin->missing = RING;
         r = watch_ring(handle, begin, node, &watch->ring);
         if (!r) {
                 sb_ring_open(handle, node, &watch->ring);
@@ -195,6 +223,39 @@ static int watch_try(struct sb_handle *handle, struct beginning *begin, struct s
         return r;
 }
 
+static int watch_begin(struct sb_handle *handle, struct beginning *begin, struct sb_op_watch *ret)
+{
+        uint32_t round;
+        int r = AGAIN;
+
+        *ret = (struct sb_op_watch){0};
+        /* Bound: result. -EIO: as SB_WATCH_ROUNDS_MAX says. */
+        for (round = 0; r < 0 && r != -EIO && round < SB_WATCH_ROUNDS_MAX; round++) {
+                r = 0;
+                if (begin->block && begin->form != begin->missing)
+                        watch_give_back(handle, begin);
+                begin->form = begin->missing;
+                if (!begin->block && round)
+                        r = watch_take_block(handle, begin, &begin->block);
+                if (r)
+                        break;
+                sb_pin(handle);
+                r = watch_try(handle, begin, ret);
+                sb_unpin(handle);
+                if (r == SB_E_NOT_FOUND) {
+                        watch_give_back(handle, begin);
+                        r = sb_make_key(
+                                handle, begin->key, begin->key_len, begin->hash, SB_SLAB_LARGER);
+                        if (!r)
+                                r = AGAIN;
+                        else
+                                sb_limbo_leave(handle); /* perhaps of a node without a cell */
+                }
+        }
+        watch_give_back(handle, begin);
+        return r < 0 ? -EIO : r;
+}
+
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
         uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret)
 {
@@ -204,38 +265,15 @@ int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_le
                 .bit = bit,
                 .depth = depth,
                 .hash = sb_hash_key(key, key_len, handle->segment.seed)};
-        uint32_t round;
-        int r = AGAIN;
 
-        *ret = (struct sb_op_watch){0};
-        /* Bound: result. -EIO: as SB_WATCH_ROUNDS_MAX says. */
-        for (round = 0; r < 0 && r != -EIO && round < SB_WATCH_ROUNDS_MAX; round++) {
-                r = 0;
-                if (begin.block && begin.form != begin.want)
-                        watch_give_back(handle, &begin);
-                begin.form = begin.want;
-                if (!begin.block && round)
-                        r = watch_take_block(handle, &begin, &begin.block);
-                if (r)
-                        break;
-                sb_pin(handle);
-                r = watch_try(handle, &begin, ret);
-                sb_unpin(handle);
-                if (r == SB_E_NOT_FOUND) {
-                        watch_give_back(handle, &begin);
-                        r = sb_make_key(handle, key, key_len, begin.hash, SB_SLAB_LARGER);
-                        if (!r)
-                                r = AGAIN;
-                        else
-                                sb_limbo_leave(handle); /* perhaps of a node without a cell */
-                }
-        }
-        watch_give_back(handle, &begin);
-        return r < 0 ? -EIO : r;
+        return watch_begin(handle, &begin, ret);
 }
 
 void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch)
 {
+        /* R:want > A:want. Before the entry: the next watch there wants nothing yet. */
+        if (watch->wants.want_count)
+                sb_store_release(&watch->wants.ring->state, 0);
         /* R:watcher > A:watcher. From here on the ring may go. */
         sb_store_release(watch->entry, 0);
         /* A sweep of the engine's finds the ring without a watch. */
@@ -332,6 +370,20 @@ static bool watch_newest(
                ret->version->rev > watch->last;
 }
 
+/* The version of revision @want, or else the oldest that is not older. *trimmed: as
+ * watch_oldest() has it. */
+static struct sb_version *watch_at(struct sb_handle *handle, const struct sb_op_watch *watch,
+        const struct newest *newest, uint64_t want, bool *ret_trimmed)
+{
+        struct sb_version *version = sb_ring_find(handle, &watch->ring, want);
+
+        *ret_trimmed = false;
+        if (version)
+                return version;
+        version = watch_begin_walk(handle, watch, newest->version, want);
+        return watch_oldest(handle, version, want, ret_trimmed);
+}
+
 /* The version of the change behind the last revision. *ret_missed: how many are lost before it. */
 static struct sb_version *watch_find_change(
         struct sb_handle *handle, const struct sb_op_watch *watch, uint64_t *ret_missed)
@@ -346,16 +398,141 @@ static struct sb_version *watch_find_change(
         do {
                 if (!watch_newest(handle, watch, &newest))
                         return NULL;
-                version = sb_ring_find(handle, &watch->ring, want);
-                if (version)
-                        return version;
-                version = watch_begin_walk(handle, watch, newest.version, want);
-                version = watch_oldest(handle, version, want, &trimmed);
+                version = watch_at(handle, watch, &newest, want, &trimmed);
                 if (version->rev == want || !trimmed)
                         return version; /* or the key's first one in another life */
         } while (!sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled));
         *ret_missed = version->rev - want;
         return version;
+}
+
+/* ---- a watch that drops ---- */
+
+/* The revision that is read next. Relaxed: the client's own words. */
+static uint64_t watch_wanted(const struct sb_op_watch *watch)
+{
+        return sb_load_relaxed(&watch->wants.wants[watch->passed % watch->wants.want_count]);
+}
+
+/* The place of what was read, or is lost, takes another revision: the first one behind the latest
+ * that was wanted and the newest that is there. */
+static void watch_want_next(
+        struct sb_handle *handle, struct sb_op_watch *watch, struct newest *newest)
+{
+        struct sb_word64 *place = &watch->wants.wants[watch->passed % watch->wants.want_count];
+        uint64_t rev, spare = watch->ring.slot_count / 2;
+
+        /* Lock-free: a further round means that other processes wrote half as many changes as the
+         * ring keeps, between the look and the wish. */
+        do {
+                if (newest->version->rev > watch->latest) {
+                        watch->dropped += newest->version->rev - watch->latest;
+                        watch->latest = newest->version->rev;
+                }
+                rev = watch->latest + 1;
+                sb_exchange_full(place, rev); /* R:want > A:want. Before the look. */
+        } while (watch_newest(handle, watch, newest) && newest->version->rev >= rev + spare);
+        watch->latest = rev;
+        watch->passed++;
+}
+
+/* The version of the next revision that is wanted. What is lost is dropped. */
+static struct sb_version *watch_find_wanted(
+        struct sb_handle *handle, struct sb_op_watch *watch, uint64_t *ret_missed)
+{
+        struct sb_version *version;
+        struct newest newest;
+        uint64_t want;
+        bool trimmed;
+
+        /* Lock-free: another round means that memory was short, or that another process wrote. */
+        for (;;) {
+                want = watch_wanted(watch);
+                if (!watch_newest(handle, watch, &newest) || newest.version->rev < want)
+                        return NULL;
+                version = watch_at(handle, watch, &newest, want, &trimmed);
+                if (version->rev == want)
+                        break;
+                if (!sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled))
+                        continue;
+                watch->dropped++;
+                watch_want_next(handle, watch, &newest);
+        }
+        *ret_missed = want - watch->last - 1;
+        return version;
+}
+
+/* Behind what was read: its place is free, and a pruner may take it. */
+static void watch_pass(
+        struct sb_handle *handle, struct sb_op_watch *watch, const struct sb_version *version)
+{
+        const struct sb_node *node = sb_node_at(&handle->segment, watch->node);
+        uint64_t rev = version->rev;
+        struct newest newest;
+
+        /* It gives the version itself, at least: the watch stands before it still. */
+        if (!watch_newest(handle, watch, &newest))
+                return;
+        watch_want_next(handle, watch, &newest);
+        if (node && newest.version->rev - rev >= watch->ring.slot_count)
+                sb_limbo_later(handle, sb_pin_load(handle, &node->cell), SB_STAMP_PLACEHOLDER + 1);
+}
+
+int sb_op_watch_begin_dropping(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint32_t bit, uint32_t depth, uint32_t want_count, uint64_t after, struct sb_op_watch *ret)
+{
+        struct beginning begin = {.key = key,
+                .key_len = key_len,
+                .bit = bit,
+                .depth = depth > want_count ? depth : want_count,
+                .want_count = want_count,
+                .hash = sb_hash_key(key, key_len, handle->segment.seed)};
+        struct newest newest;
+        int r = watch_begin(handle, &begin, ret);
+        uint32_t i;
+
+        if (r)
+                return r;
+        if (after != UINT64_MAX)
+                ret->last = after;
+        sb_pin(handle);
+        /* Lock-free: a further round means that others wrote much meanwhile; then it begins later.
+         */
+        do {
+                if (after == UINT64_MAX && watch_newest(handle, ret, &newest))
+                        ret->start = ret->last = newest.version->rev;
+                ret->latest = ret->last + ret->wants.want_count;
+                for (i = 0; i < ret->wants.want_count; i++)
+                        /* R:want. It counts when sb_ring_want() says so. */
+                        sb_store_release(&ret->wants.wants[i], ret->last + 1 + i);
+                sb_ring_want(&ret->wants);
+        } while (after == UINT64_MAX && watch_newest(handle, ret, &newest) &&
+                 newest.version->rev > ret->last + ret->ring.slot_count / 2);
+        sb_unpin(handle);
+        return 0;
+}
+
+uint64_t sb_op_watch_dropped(struct sb_handle *handle, const struct sb_op_watch *watch)
+{
+        uint64_t dropped = watch->dropped;
+        struct newest newest;
+
+        if (!watch->wants.want_count)
+                return 0;
+        sb_pin(handle);
+        if (watch_newest(handle, watch, &newest) && newest.version->rev > watch->latest)
+                dropped += newest.version->rev - watch->latest;
+        sb_unpin(handle);
+        return dropped;
+}
+
+/* ---- a look ---- */
+
+static struct sb_version *watch_find(
+        struct sb_handle *handle, struct sb_op_watch *watch, uint64_t *ret_missed)
+{
+        return watch->wants.want_count ? watch_find_wanted(handle, watch, ret_missed)
+                                       : watch_find_change(handle, watch, ret_missed);
 }
 
 enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *watch,
@@ -364,32 +541,38 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
         enum sb_watched watched = SB_WATCHED_CHANGE;
 
         sb_pin(handle);
-        ret->version = watch_find_change(handle, watch, &ret->missed);
+        ret->version = watch_find(handle, watch, &ret->missed);
         if (!ret->version) {
                 watched = SB_WATCHED_NOTHING;
-        } else if (ret->missed && !watch->lapped) {
+        } else if (ret->missed && !watch->lapped && !watch->wants.want_count) {
                 watch->lapped = true;
                 watched = SB_WATCHED_LAPPED;
         } else {
                 watch->lapped = false;
-                watch->last = ret->version->rev;
                 ret->cut = sb_stamp(handle, ret->version);
                 ret->old = sb_op_watch_replaced(handle, ret->version);
                 sb_guard_set(handle, guard, sb_offset_of(&handle->segment, ret->version));
                 if (ret->old)
                         sb_guard_set(handle, old_guard, sb_offset_of(&handle->segment, ret->old));
+                if (watch->wants.want_count)
+                        watch_pass(handle, watch, ret->version);
+                watch->last = ret->version->rev;
         }
         sb_unpin(handle);
+        if (watch->wants.want_count)
+                sb_work_due(handle);
         return watched;
 }
 
-bool sb_op_watch_has(struct sb_handle *handle, const struct sb_op_watch *watch)
+bool sb_op_watch_has(struct sb_handle *handle, struct sb_op_watch *watch)
 {
         struct newest newest;
+        uint64_t missed;
         bool has;
 
         sb_pin(handle);
-        has = watch_newest(handle, watch, &newest);
+        has = watch->wants.want_count ? (bool)watch_find_wanted(handle, watch, &missed)
+                                      : watch_newest(handle, watch, &newest);
         sb_unpin(handle);
         return has;
 }

@@ -9,6 +9,12 @@
  * followed, else down the chain from the newest version. What is not in the chain any more is lost,
  * and the look says how many and where the watch can go on.
  *
+ * A watch that drops has as many places as it keeps changes. Each place says which revision it
+ * takes: all revisions follow each other, so it is known before it is there. When the watch has
+ * read one, its place takes the revision behind the latest that another place takes, or the next
+ * one that comes, if later ones were made by then: these are dropped. A place is said before it is
+ * known to be free: then the watch looks again, and a revision that came too soon is dropped.
+ *
  * Always true: a revision is given at most once, in ascending order; between two that follow each
  * other in time none is left out without a word.
  */
@@ -36,6 +42,10 @@ struct sb_op_watch {
         uint64_t node;  /* offset */
         uint64_t start; /* the key's revision when the watch began */
         uint64_t last;  /* the revision behind which the next one is looked for */
+        /* Of a watch that drops: its block, in which the revisions stand that it wants; how many it
+         * went by, the latest one that it wants, how many it dropped. */
+        struct sb_ring_view wants;
+        uint64_t passed, latest, dropped;
         bool lapped; /* it was said that some are lost; the next look goes on with what is left */
 };
 
@@ -47,6 +57,12 @@ enum sb_watch_slots { SB_WATCH_VERSIONS, SB_WATCH_HINTS };
  * SB_E_FULL: no room for the key, the ring or the entry; -EIO: the segment is damaged. */
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
         uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret);
+/* The same for a watch that keeps the first @want_count changes that it has not read, and drops
+ * what comes then; @after: behind this revision, UINT64_MAX: from now on. It never says LAPPED. */
+int sb_op_watch_begin_dropping(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint32_t bit, uint32_t depth, uint32_t want_count, uint64_t after, struct sb_op_watch *ret);
+/* How many it has dropped by now. Not under a pin. */
+uint64_t sb_op_watch_dropped(struct sb_handle *handle, const struct sb_op_watch *watch);
 /* End it. */
 void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch);
 
@@ -66,7 +82,7 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
 struct sb_version *sb_op_watch_replaced(struct sb_handle *handle, const struct sb_version *version);
 
 /* Whether a look would give something. Not under a pin. */
-bool sb_op_watch_has(struct sb_handle *handle, const struct sb_op_watch *watch);
+bool sb_op_watch_has(struct sb_handle *handle, struct sb_op_watch *watch);
 /* Go on behind the newest revision. Return: whether that is a step. Not under a pin. */
 bool sb_op_watch_skip(struct sb_handle *handle, struct sb_op_watch *watch);
 

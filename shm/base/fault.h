@@ -114,6 +114,7 @@
         X(RING_STAYS_SHALLOW, "where a ring got more slots, writers go on with the few")           \
         X(RING_OPENED_LOW, "a new ring is opened at a revision of long ago")                       \
         X(DEPTH_LEFT_OUT, "a deeper watch is content with the slots that are there")               \
+        X(WANTS_UNASKED, "a pruner does not ask what watches that drop want")                      \
         X(RING_UNSEALED, "a block may be hung into a ring that is retired")                        \
         X(OUTGROWN_EARLY, "one version too many leaves when a new one comes")                      \
         X(OUTGROWN_UNASKED, "what leaves by its number leaves though a cut needs it")              \

@@ -233,8 +233,9 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
  * notify/ring.h, notify/hint.h. */
 struct sb_ring {
         struct sb_block block;
-        uint64_t hints;         /* 0: slots name versions; 1: a prefix's, they are hints */
-        struct sb_word64 state; /* SB_TURN_*; any process, locked */
+        uint64_t want_count;    /* where versions have rev */
+        struct sb_word64 state; /* SB_TURN_*; any process, locked. Of a further block: 0, or the
+                                   entry of the watch that wants revisions; its client */
         struct sb_word64 zero;  /* where versions have prev */
         uint64_t node;
         uint64_t shape;        /* kind SB_VERSION_RING, no key; value length: all behind the head */
@@ -245,10 +246,12 @@ struct sb_ring {
         struct sb_word64 mark; /* of hints: the clock, a while ago; any process, CAS, only up */
         struct sb_word64 given; /* of hints: what was superseded up to this cut was given up; any
                                    process, CAS, only up */
+        uint64_t hints;         /* 0: slots name versions; 1: a prefix's, they are hints */
         uint32_t slot_count, watcher_count;
         /* The slots, {tag 20 | offset, or number of a cell, 44}; any process, CAS. Then the
          * watchers: SB_WATCHER or 0; a client that watches, and a sweeper, which takes away what
-         * dead ones left: CAS. */
+         * dead ones left: CAS. Then the revisions that the watch of the first entry wants, while
+         * `state` says that entry: that client. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, stamp), "ring");

@@ -9,7 +9,6 @@
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
-#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"

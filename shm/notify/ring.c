@@ -20,19 +20,20 @@
 
 /* ---- blocks ---- */
 
-void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
-        uint32_t watcher_count, bool hints)
+void sb_ring_fill(
+        struct sb_handle *handle, uint64_t at, uint64_t node, const struct sb_ring_form *form)
 {
         struct sb_ring *ring = (struct sb_ring *)(handle->segment.base + at);
         uint32_t i;
 
         sb_pin_give_birth(handle, &ring->block);
-        ring->hints = hints;
+        ring->want_count = form->want_count;
+        ring->hints = form->hints;
         ring->node = node;
-        ring->shape = SB_SHAPE(sb_ring_size(slot_count, watcher_count) - sizeof(struct sb_version),
-                0, SB_VERSION_RING, handle->slot);
-        ring->slot_count = slot_count;
-        ring->watcher_count = watcher_count;
+        ring->shape = SB_SHAPE(
+                sb_ring_size(*form) - sizeof(struct sb_version), 0, SB_VERSION_RING, handle->slot);
+        ring->slot_count = form->slot_count;
+        ring->watcher_count = form->watcher_count;
         /* Relaxed, all: the ring is private until its node names it. */
         sb_store_relaxed(&ring->state, 0);
         sb_store_relaxed(&ring->zero, 0);
@@ -41,31 +42,35 @@ void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t
         sb_store_relaxed(&ring->tail, 0);
         sb_store_relaxed(&ring->mark, 0);
         sb_store_relaxed(&ring->given, 0);
-        for (i = 0; i < slot_count + watcher_count; i++)
+        for (i = 0; i < form->slot_count + form->watcher_count + form->want_count; i++)
                 sb_store_relaxed(&ring->words[i], 0);
 }
 
 bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret)
 {
         struct sb_ring *ring = sb_block_at(&handle->segment, at & SB_OFFSET_MASK);
-        uint32_t slot_count, watcher_count;
-        uint64_t size;
+        struct sb_ring_form form;
+        uint64_t size, want_count;
 
         if (!(at & SB_OFFSET_MASK) || !ring ||
                 !sb_unit_is_block(&handle->segment, at & SB_OFFSET_MASK, SB_UNIT_VERSIONS, &size))
                 return false;
-        slot_count = sb_once(ring->slot_count);
-        watcher_count = sb_once(ring->watcher_count);
-        if (SB_SHAPE_KIND(sb_once(ring->shape)) != SB_VERSION_RING ||
-                sb_ring_size(slot_count, watcher_count) > size) {
+        want_count = sb_once(ring->want_count);
+        form = (struct sb_ring_form){.slot_count = sb_once(ring->slot_count),
+                .watcher_count = sb_once(ring->watcher_count),
+                .want_count = (uint32_t)want_count};
+        if (SB_SHAPE_KIND(sb_once(ring->shape)) != SB_VERSION_RING || want_count > UINT32_MAX ||
+                sb_ring_size(form) > size) {
                 sb_damage_note(handle);
                 return false;
         }
         *ret = (struct sb_ring_view){.ring = ring,
                 .slots = ring->words,
-                .watchers = ring->words + slot_count,
-                .slot_count = slot_count,
-                .watcher_count = watcher_count};
+                .watchers = ring->words + form.slot_count,
+                .wants = ring->words + form.slot_count + form.watcher_count,
+                .slot_count = form.slot_count,
+                .watcher_count = form.watcher_count,
+                .want_count = form.want_count};
         return true;
 }
 
@@ -350,6 +355,67 @@ bool sb_ring_enter(struct sb_handle *handle, const struct sb_ring_view *view, ui
                         *ret_entry = entry;
                         return true;
                 }
+        }
+        return false;
+}
+
+bool sb_ring_enter_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
+        uint32_t count, struct sb_ring_view *ret_view)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), more, word;
+        struct sb_ring_view each = *view;
+
+        /* Bound: damage. Blocks that go round. */
+        while (((more = sb_pin_load(handle, &each.ring->more)) & SB_OFFSET_MASK) &&
+                sb_damage_step(handle, &left) && sb_ring_view(handle, more, &each)) {
+                if (each.want_count < count || each.watcher_count != 1)
+                        continue;
+                word = sb_load_acquire(each.watchers); /* A:watcher. */
+                if (word && ring_stands(&handle->segment, word))
+                        continue;
+                /* R:watcher > A:watcher. As in sb_ring_enter(). */
+                if (sb_cas64_full(each.watchers, word, ring_own_entry(handle, bit))) {
+                        *ret_view = each;
+                        return true;
+                }
+        }
+        return false;
+}
+
+void sb_ring_want(const struct sb_ring_view *view)
+{
+        /* R:want > A:want. Relaxed load: the client's own entry. */
+        sb_exchange_full(&view->ring->state, sb_load_relaxed(view->watchers));
+}
+
+/* Whether the block's words are those of a watch that stands, or of one that died with it. */
+static bool ring_counts(const struct sb_ring_view *view)
+{
+        uint64_t state = sb_load_acquire(&view->ring->state); /* A:want. */
+
+        return view->want_count && view->watcher_count == 1 && state &&
+               state == sb_load_acquire(view->watchers); /* A:watcher. */
+}
+
+bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev)
+{
+        uint64_t more = sb_pin_load(handle, &view->ring->more), left, want;
+        struct sb_ring_view each;
+        bool counts;
+        uint32_t i;
+
+        if (SB_LIKELY(!(more & SB_OFFSET_MASK)) || SB_FAULT(WANTS_UNASKED))
+                return false;
+        left = sb_damage_bound(&handle->segment);
+        /* Bound: damage. Blocks that go round. */
+        while ((more & SB_OFFSET_MASK) && sb_damage_step(handle, &left) &&
+                sb_ring_view(handle, more, &each)) {
+                for (i = 0, counts = ring_counts(&each); counts && i < each.want_count; i++) {
+                        want = sb_load_acquire(&each.wants[i]); /* A:want. */
+                        if (want == rev || want == rev + 1)
+                                return true;
+                }
+                more = sb_pin_load(handle, &each.ring->more);
         }
         return false;
 }

@@ -30,6 +30,10 @@
  * many is hung in behind `more`. From then on writers fill the slots there, readers look in all,
  * and pruners leave as many versions as the largest block has slots. It goes with the ring.
  *
+ * Wants. A watch that keeps the first changes that it has not read, and drops what comes then, has
+ * a further block of its own, with one entry, which names the revisions that it wants. A pruner
+ * leaves these, and what they replaced, beyond the depth.
+ *
  * Watching. A cell says WATCHED by two bits, used in turn. A watch enters itself among the
  * watchers, then counts itself in `state`; what that said before tells which bit to set: that of
  * TURN, or while CLEARING the other one. It sets the bit by CAS in a stamped cell that is not
@@ -57,22 +61,29 @@
 /* A ring with counts that were checked. */
 struct sb_ring_view {
         struct sb_ring *ring;
-        struct sb_word64 *slots, *watchers;
-        uint32_t slot_count, watcher_count;
+        struct sb_word64 *slots, *watchers, *wants;
+        uint32_t slot_count, watcher_count, want_count;
+};
+
+/* What a block has room for. */
+struct sb_ring_form {
+        uint32_t slot_count, watcher_count, want_count;
+        bool hints; /* the slots are those of hint.h */
 };
 
 /* What `gone` says in a ring that no process has opened yet. */
 #define SB_RING_UNOPENED UINT64_MAX
 
-/* Bytes of a ring with so many slots and watchers. */
-static inline uint64_t sb_ring_size(uint32_t slot_count, uint32_t watcher_count)
+/* Bytes of such a block. */
+static inline uint64_t sb_ring_size(struct sb_ring_form form)
 {
-        return sizeof(struct sb_ring) + 8 * ((uint64_t)slot_count + watcher_count);
+        return sizeof(struct sb_ring) +
+               8 * ((uint64_t)form.slot_count + form.watcher_count + form.want_count);
 }
-/* Fill a block that was taken: a ring of @node, or more slots, or (@slot_count 0) more watchers.
- * @hints: the slots are those of hint.h. Under a pin; the caller publishes it. */
-void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
-        uint32_t watcher_count, bool hints);
+/* Fill a block that was taken: a ring of @node, or a further block. Under a pin; the caller
+ * publishes it. */
+void sb_ring_fill(
+        struct sb_handle *handle, uint64_t at, uint64_t node, const struct sb_ring_form *form);
 /* The ring at @at, or what a ring's `more` names. Return: false: none lies there. Under a pin. */
 bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret);
 /* The ring of a node. Return: false: it has none. Under a pin. */
@@ -108,6 +119,10 @@ static inline void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *no
 uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node);
 uint32_t sb_ring_depth_view(struct sb_handle *handle, const struct sb_ring_view *view);
 
+/* Whether a watch wants this revision, or the one that replaced it. Cost: one load where no watch
+ * has a further block; else of all that watches want. */
+bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev);
+
 /* ---- for processes that follow its slots, under a pin ---- */
 
 /* The committed version of this revision, if a slot says where it lies: it is in its chain under
@@ -124,6 +139,12 @@ void sb_ring_open(struct sb_handle *handle, struct sb_node *node, const struct s
 /* Enter a watch. Return: false: no entry is free. */
 bool sb_ring_enter(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
         struct sb_word64 **ret_entry);
+/* The same for a watch that wants revisions, @count at most: in a block that has room for so many,
+ * which *ret_view is then. Nothing is wanted yet. */
+bool sb_ring_enter_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
+        uint32_t count, struct sb_ring_view *ret_view);
+/* Say that the words of the block count from now on. */
+void sb_ring_want(const struct sb_ring_view *view);
 /* Where a further block can be hung in: the word `more` of the last block. */
 struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_view *view);
 /* Count the watch that was entered. Return: the bit of the cell to set; 0: the ring is closed. */

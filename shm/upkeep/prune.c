@@ -146,12 +146,24 @@ static bool prune_supersedes(enum sb_outcome outcome)
                (SB_FAULT(PRUNE_BY_ABORTED) && outcome == SB_OUTCOME_ABORTED);
 }
 
+/* What watches want: the latest versions, and some older ones. */
+struct prune_watched {
+        uint32_t depth;
+        const struct sb_ring_view *ring; /* NULL: nothing */
+};
+
+static bool prune_is_wanted(
+        struct sb_handle *handle, const struct prune_watched *watched, uint64_t rev)
+{
+        return watched->ring && sb_ring_wants(handle, watched->ring, rev);
+}
+
 /* @stamp: of @version, which is committed. @newer: the stamp of the next newer committed one, or 0
  * where there is none. @number: how many committed ones there are from the newest down to it.
- * @depth: so many watches want. */
-static enum verdict prune_judge(const struct sb_horizon *horizon, const struct sb_keeping *keeping,
-        uint32_t depth, const struct sb_version *version, uint64_t stamp, uint64_t newer,
-        uint64_t number)
+ */
+static enum verdict prune_judge(struct sb_handle *handle, const struct sb_horizon *horizon,
+        const struct sb_keeping *keeping, const struct prune_watched *watched,
+        const struct sb_version *version, uint64_t stamp, uint64_t newer, uint64_t number)
 {
         if (!newer)
                 return STAYS;
@@ -161,7 +173,8 @@ static enum verdict prune_judge(const struct sb_horizon *horizon, const struct s
                 return STAYS;
         if (keeping && sb_rules_keep(keeping, number, newer))
                 return RULED;
-        return number <= depth ? WATCHED : GOES;
+        return number <= watched->depth || prune_is_wanted(handle, watched, version->rev) ? WATCHED
+                                                                                          : GOES;
 }
 
 /* A version is left in its chain that was current from @stamp until @newer: note in the look what
@@ -215,8 +228,9 @@ struct prune_start {
  * @start: where it begins, if not at @head.
  */
 static bool prune_once(struct sb_handle *handle, struct sb_version *head,
-        const struct sb_horizon *horizon, const struct sb_keeping *keeping, uint32_t depth,
-        const struct prune_start *start, struct sb_prune_look *look)
+        const struct sb_horizon *horizon, const struct sb_keeping *keeping,
+        const struct prune_watched *watched, const struct prune_start *start,
+        struct sb_prune_look *look)
 {
         struct sb_version *holder = head; /* of the link that the walk follows */
         uint64_t newer = 0, link;         /* newer: as prune_judge() takes it */
@@ -247,7 +261,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 
                 below = above && above < look->since;
                 if (above >= look->since)
-                        window = start->version ? 0 : prune_window(keeping, depth, number);
+                        window = start->version ? 0 : prune_window(keeping, watched->depth, number);
                 else if (below && number >= window && !look->whole)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
@@ -271,8 +285,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         (copied && !SB_FAULT(COPY_STAYS)))
                         verdict = GOES;
                 else
-                        verdict = prune_judge(
-                                horizon, keeping, depth, version, stamp, newer, number + 1);
+                        verdict = prune_judge(handle, horizon, keeping, watched, version, stamp,
+                                newer, number + 1);
                 /* What it waits for is a hint that is overwritten: that process notes the cell. */
                 if (verdict == GOES && !aborted && !copied &&
                         !(sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) &&
@@ -299,21 +313,25 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         }
 }
 
-/* How many versions are left for the readers of a ring (NULL: there is none). Where memory is short
- * they give way. */
-static uint32_t prune_depth(struct sb_handle *handle, const struct sb_ring_view *ring)
+/* What is left for the readers of a ring (NULL: there is none). Where memory is short they give
+ * way.
+ */
+static void prune_see_watched(
+        struct sb_handle *handle, const struct sb_ring_view *ring, struct prune_watched *ret)
 {
+        *ret = (struct prune_watched){0};
         if (!ring || handle->work.pressed || SB_FAULT(RING_UNKEPT))
-                return 0;
-        return sb_ring_depth_view(handle, ring);
+                return;
+        ret->depth = sb_ring_depth_view(handle, ring);
+        ret->ring = ring;
 }
 
 /* How many of the latest versions stay by their number alone, if that is what decides; else 0. */
 static uint64_t prune_number(struct sb_handle *handle, const struct sb_node *node,
         const struct sb_ring_view *ring, uint64_t word)
 {
+        struct prune_watched watched;
         uint64_t number = 0, rule;
-        uint32_t depth;
 
         if (word & SB_CELL_KEPT) {
                 rule = sb_load_acquire(&node->rule); /* A:rule. */
@@ -322,9 +340,9 @@ static uint64_t prune_number(struct sb_handle *handle, const struct sb_node *nod
                 number = SB_RULE_VALUE(rule);
         }
         if (word & SB_CELL_WATCHED) {
-                depth = prune_depth(handle, ring);
-                if (number < depth)
-                        number = depth;
+                prune_see_watched(handle, ring, &watched);
+                if (number < watched.depth)
+                        number = watched.depth;
         }
         return SB_FAULT(OUTGROWN_EARLY) && number > 1 ? number - 1 : number;
 }
@@ -380,20 +398,23 @@ static bool prune_kept(struct sb_handle *handle, struct sb_version *head, struct
 {
         bool kept = word & SB_CELL_KEPT;
         struct sb_ring_view view, *ring = sb_ring_of(handle, node, &view) ? &view : NULL;
+        struct prune_watched watched = {0};
         struct sb_keeping keeping;
         struct prune_start start;
 
+        if (word & SB_CELL_WATCHED)
+                prune_see_watched(handle, ring, &watched);
         if (kept)
                 sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
         prune_start_look(handle, ring, head, prune_number(handle, node, ring, word), look, &start);
-        return prune_once(handle, head, horizon, kept ? &keeping : NULL,
-                word & SB_CELL_WATCHED ? prune_depth(handle, ring) : 0, &start, look);
+        return prune_once(handle, head, horizon, kept ? &keeping : NULL, &watched, &start, look);
 }
 
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look)
 {
         static const struct prune_start at_head = {0};
+        static const struct prune_watched unwatched = {0};
         struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
         uint32_t round;
 
@@ -411,7 +432,7 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 if (word & (SB_CELL_KEPT | SB_CELL_WATCHED))
                         done = prune_kept(handle, head, node, word, horizon, look);
                 else
-                        done = prune_once(handle, head, horizon, NULL, 0, &at_head, look);
+                        done = prune_once(handle, head, horizon, NULL, &unwatched, &at_head, look);
                 if (done)
                         return;
                 handle->counters.retried++;
@@ -544,6 +565,12 @@ void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
                 ret->later = prune_young(handle, version, number);
                 return;
         }
+        if ((word & SB_CELL_WATCHED) && ring && !handle->work.pressed &&
+                sb_ring_wants(handle, ring, ret->old->rev)) {
+                /* The watch notes the cell when it has read it. */
+                ret->old = NULL;
+                return;
+        }
         ret->holder = start.version;
         ret->stamp = start.stamp;
         /* The last of before the ring: none of those below stays by its number from here on. */
@@ -587,22 +614,27 @@ void sb_prune_give_ring(struct sb_handle *handle, uint64_t cell_number)
         uint64_t word = cell ? sb_pin_load(handle, cell) : 0, number, block, size;
         struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
         struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
+        struct sb_ring_form form = {0};
         struct sb_ring_view view;
 
         if (!node || (word & SB_CELL_FROZEN) || handle->work.pressed ||
                 !sb_prune_wants_ring(node, word))
                 return;
         number = SB_RULE_VALUE(sb_load_acquire(&node->rule)); /* A:rule. */
-        size = sb_ring_size(number + RING_SPARE, 0);
+        form.slot_count = (uint32_t)number + RING_SPARE;
+        size = sb_ring_size(form);
         if (head->rev < number || number > UINT32_MAX - RING_SPARE ||
                 size > handle->segment.value_len_max || sb_ring_depth(handle, node) >= number ||
                 sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &block))
                 return;
-        sb_ring_fill(handle, block, head->node, (uint32_t)number + RING_SPARE, 0, false);
+        sb_ring_fill(handle, block, head->node, &form);
         link = sb_ring_of(handle, node, &view) ? sb_ring_last(handle, &view) : &node->ring;
         /* R:publish > A:publish. Failed: another process was first; the next look will see. */
         if (!sb_cas64_full(link, 0, block))
                 sb_slab_give_back(handle, block);
         if (sb_ring_of(handle, node, &view))
                 sb_ring_open(handle, node, &view);
+        /* A key that was removed meanwhile has passed the step that takes its ring. */
+        if (sb_pin_load(handle, &node->cell) == SB_NODE_GONE)
+                sb_ring_retire(handle, node);
 }

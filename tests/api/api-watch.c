@@ -162,6 +162,55 @@ static void test_a_watch_has_the_depth_that_it_wants(void)
         END();
 }
 
+/* What the first of the seeds promises of its channels: 16 are kept, and what comes then is
+ * dropped; each that is read makes room; no writer waits. */
+static void test_a_watch_that_drops_keeps_the_first_that_were_not_read(void)
+{
+        struct sb_watch_options how = {
+                .size = sizeof(how), .flags = SB_BUFFERED, .depth = 16, .after = SB_ANY_REV};
+        struct sb_watch *first = NULL, *second = NULL, *plain = NULL;
+        struct sb_guard change = {0};
+
+        BEGIN();
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &first), 0);
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &second), 0);
+        CHECK_EQ(sb_watch_open(bus, b("k"), 0, SB_ANY_REV, &plain), 0);
+        for (uint32_t i = 0; i < 1000; i++)
+                CHECK_EQ(sb_incr(bus, b("k"), 1, NULL, NULL, NULL), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_watch_dropped(first), 984);
+        CHECK(next_is(first, "1", NULL, 1));
+        CHECK(next_is(first, "2", "1", 2));
+        /* Room for two. */
+        CHECK_EQ(sb_incr(bus, b("k"), 1000, NULL, NULL, NULL), 0);
+        CHECK_EQ(sb_incr(bus, b("k"), 1000, NULL, NULL, NULL), 0);
+        CHECK_EQ(sb_incr(bus, b("k"), 1000, NULL, NULL, NULL), 0);
+        for (uint32_t i = 0; i < 500; i++)
+                CHECK_EQ(sb_incr(bus, b("k"), 1, NULL, NULL, NULL), 0);
+        world_prune(&world, bus);
+        for (uint64_t rev = 3; rev <= 16; rev++) {
+                CHECK_EQ(sb_wait(bus, 0), 0);
+                CHECK_EQ(sb_watch_next(first, 0, &change), 0);
+                CHECK(change.rev == rev && change.missed == 0 && change.old_value.data);
+                sb_guard_release(&change);
+        }
+        CHECK_EQ(sb_watch_next(first, 0, &change), 0);
+        CHECK(change.rev == 1001 && change.missed == 984 && is(change.value, "2000") &&
+                is(change.old_value, "1000"));
+        sb_guard_release(&change);
+        CHECK(next_is(first, "3000", "2000", 1002));
+        CHECK(nothing(first));
+        CHECK_EQ(sb_watch_dropped(first), 984 + 501);
+        CHECK_EQ(sb_watch_dropped(plain), 0);
+        /* The other one has not read. */
+        CHECK_EQ(sb_watch_dropped(second), 1503 - 16);
+        CHECK(next_is(second, "1", NULL, 1));
+        first = sb_watch_close(first);
+        second = sb_watch_close(second);
+        plain = sb_watch_close(plain);
+        END();
+}
+
 static void test_how_a_watch_is_opened_is_checked_first(void)
 {
         struct sb_watch_options how = {.size = sizeof(how), .after = SB_ANY_REV};
@@ -181,6 +230,8 @@ static void test_how_a_watch_is_opened_is_checked_first(void)
         CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
         how.flags = SB_AFTER_CUT;
         CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
+        how.flags = SB_PREFIX | SB_BUFFERED;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -ENOTSUP);
         CHECK_EQ(sb_watch_open(bus, b("k"), SB_BUFFERED, SB_ANY_REV, &watch), -EINVAL);
         CHECK(!watch);
         CHECK_EQ(sb_watch_dropped(NULL), 0);
@@ -577,6 +628,7 @@ int main(int argc, char **argv)
         RUN(test_a_watch_gives_every_change_once_whatever_made_it);
         RUN(test_a_watch_after_what_was_read_misses_nothing_in_between);
         RUN(test_a_watch_has_the_depth_that_it_wants);
+        RUN(test_a_watch_that_drops_keeps_the_first_that_were_not_read);
         RUN(test_how_a_watch_is_opened_is_checked_first);
         RUN(test_a_rule_of_the_last_few_holds_for_transactions);
         RUN(test_64_changes_are_kept_and_what_is_lost_is_counted);

@@ -205,8 +205,10 @@ def show_ring(segment, node):
         hints, gone = number(ring['hints']), number(ring['gone'])
         said = f'what was superseded up to {number(ring["given"])} was given up, {number(ring["tail"])} hints so far' if hints else \
             'not opened yet' if gone == RING_UNOPENED else f'revisions up to {gone} may be gone'
+        wants = number(ring['want_count'])
         print(f'  ring {offset:#x}: joined {state >> 3} times{flags_text(state, FLAGS_OF_RING)}, {said}, {slots} slots'
-              if not block else f'  further {f"{slots} slots" if slots else "watchers"} {offset:#x}')
+              if not block else f'  further {f"{slots} slots" if slots else "watchers"} {offset:#x}'
+              + (f', {wants} revisions wanted' if wants else ''))
         for index in range(slots):
             word = number(ring['words'][index])
             if word and hints:

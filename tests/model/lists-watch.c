@@ -24,6 +24,7 @@
 #define SET_B    {OP_SET, KEY_B}
 #define PAST_A   {OP_WATCH, KEY_A, .way = WAY_PAST}
 #define DEEP_A   {OP_WATCH, KEY_A, .way = WAY_SHORT}
+#define DROPS_A  {OP_WATCH, KEY_A, .way = WAY_BACK}
 #define CUT_A    {OP_TXN, KEY_A, {.reads = KA}}
 #define KA 1u
 #define KB 2u
@@ -136,6 +137,14 @@ static const struct world_case watches[] = {
                 .engine = true, .ring = RING_LEFT}, 3, 2},
         {"depth: killed while a deeper watch joins", {START_VALUE, {OPS(DEEP_A), OPS(DEEP_A, NEXT)}, .ring = RING_LEFT}, 2, 0,
                 .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"drops: beside sets and prunes", {START_VALUE, {OPS(DROPS_A, NEXT), OPS(SET_A, SET_A, SET_A, SET_A, WORK)}}, 2, 2},
+        {"drops: beside two writers", {START_VALUE, {OPS(DROPS_A, FIRST, NEXT), OPS(SET_A, SET_A, WORK), OPS(SET_A, SET_A)}}, 3, 2},
+        {"drops: beside a commit and a set", {START_PAIR, {OPS(DROPS_A, NEXT), OPS(TXN(.writes = KA | KB)),
+                OPS(SET_A, SET_A, SET_A)}}, 3, 2},
+        {"drops: two watches, one ends", {START_VALUE, {OPS(DROPS_A, UNWATCH), OPS(DROPS_A, NEXT), OPS(SET_A, SET_A, SET_A, WORK)}}, 3, 2},
+        {"drops: sleeps beside sets", {START_VALUE, {OPS(DROPS_A, SLEEP), OPS(SET_A, SET_A, SET_A)}}, 2, 2},
+        {"drops: killed", {START_VALUE, {OPS(DROPS_A, FIRST), OPS(DROPS_A, NEXT), OPS(SET_A, SET_A, SET_A)}}, 3, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
         /* By the public calls. */
         {"watch: users: opens beside a set", {START_VALUE, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .users = true, .guards = 4}, 2, 2},
         {"watch: users: reads beside sets", {START_VALUE, {OPS(NEXT, NEXT, UNWATCH), OPS(SET_A, SET_A, WORK)}, .watched = 1,

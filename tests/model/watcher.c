@@ -18,9 +18,14 @@ static void watcher_begin(
         uint64_t done = model_noted(NOTE_DONE + op->key);
 
         MODEL_CHECK(!watch->open);
-        outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
-                WATCH_BIT, op->way == WAY_SHORT ? 2 * WATCH_DEPTH : WATCH_DEPTH, SB_WATCH_VERSIONS,
-                &watch->op);
+        if (op->way == WAY_BACK)
+                outcome->r = sb_op_watch_begin_dropping(handle, world_key(op->key),
+                        world_key_len(op->key), WATCH_BIT, WATCH_DEPTH, WATCH_DEPTH, UINT64_MAX,
+                        &watch->op);
+        else
+                outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
+                        WATCH_BIT, op->way == WAY_SHORT ? 2 * WATCH_DEPTH : WATCH_DEPTH,
+                        SB_WATCH_VERSIONS, &watch->op);
         if (outcome->r) {
                 MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;
@@ -28,6 +33,7 @@ static void watcher_begin(
         *watch = (struct world_watch){.op = watch->op,
                 .open = true,
                 .deep = op->way == WAY_SHORT,
+                .drops = op->way == WAY_BACK,
                 .key = op->key,
                 .start = watch->op.start};
         MODEL_CHECK(watch->op.last == watch->op.start && watch->start >= done);
@@ -56,7 +62,7 @@ static void watcher_take(struct sb_handle *handle, struct world_watch *watch,
                 model_fail("a watch gave revision %lu behind %lu, with %lu missed",
                         (unsigned long)rev, (unsigned long)last, (unsigned long)change->missed);
         /* Lost ones are said twice: as LAPPED, then how many. */
-        MODEL_CHECK((change->missed != 0) == watch->lapped);
+        MODEL_CHECK(watch->drops || (change->missed != 0) == watch->lapped);
         MODEL_CHECK(change->cut && change->cut == sb_load_acquire(&change->version->stamp));
         got->rev = rev;
         got->missed = change->missed;
@@ -273,9 +279,12 @@ static void judge_change(const struct world_watch *watch, const struct world_cha
                 outcome = &world.outcomes[got->tag / WORLD_OPS][got->tag % WORLD_OPS];
                 MODEL_CHECK(outcome->ran && (!outcome->finished || !outcome->r));
         }
-        if (got->missed && got->rev - 1 > watch->op.start && !world_does(OP_PRESS) &&
-                !spec()->unit_count &&
-                watch->op.last + 2 <= got->rev + (watch->deep ? 2 : 1) * WATCH_DEPTH)
+        /* The first ones stay, whatever comes. */
+        if (watch->drops)
+                MODEL_CHECK(!got->missed || got->rev - got->missed > watch->op.start + WATCH_DEPTH);
+        else if (got->missed && got->rev - 1 > watch->op.start && !world_does(OP_PRESS) &&
+                 !spec()->unit_count &&
+                 watch->op.last + 2 <= got->rev + (watch->deep ? 2 : 1) * WATCH_DEPTH)
                 model_fail("revision %lu was lost, and %lu is the newest",
                         (unsigned long)got->rev - 1, (unsigned long)watch->op.last);
 }
@@ -306,6 +315,14 @@ static void judge_looks(uint32_t thread)
                 ;
 }
 
+/* Up to which revision all were given, or counted. */
+static uint64_t judge_seen(struct sb_handle *handle, const struct world_watch *watch)
+{
+        return watch->drops
+                       ? watch->op.start + watch->count + sb_op_watch_dropped(handle, &watch->op)
+                       : watch->op.last;
+}
+
 static void judge_watch(uint32_t thread)
 {
         struct world_watch *watch = &world.watches[thread];
@@ -317,10 +334,11 @@ static void judge_watch(uint32_t thread)
         else
                 judge_looks(thread);
         /* A user's that gave nothing began behind all writes. */
-        MODEL_CHECK(!watch->lapped && (watch->op.last >= model_noted(NOTE_DONE + watch->key) ||
-                                              (watch->user && !watch->count)));
+        MODEL_CHECK(!watch->lapped &&
+                    (judge_seen(handle, watch) >= model_noted(NOTE_DONE + watch->key) ||
+                            (watch->user && !watch->count)));
         /* Its version comes by the slot: the way that costs least. */
-        if (!watch->user && watch->op.last > watch->op.start && all_finish() &&
+        if (!watch->user && !watch->drops && watch->op.last > watch->op.start && all_finish() &&
                 !world_does(OP_MOVE))
                 MODEL_CHECK(sb_ring_find(handle, &watch->op.ring, watch->op.last));
         for (t = 0; t < MODEL_THREADS; t++)

@@ -63,7 +63,8 @@ struct world_change {
 };
 struct world_watch {
         struct sb_op_watch op;
-        bool deep; /* twice the depth */
+        bool deep;  /* twice the depth */
+        bool drops; /* it keeps the first WATCH_DEPTH, and drops what comes then */
         bool open, lapped;
         bool idle;                     /* the last look found nothing */
         const struct sb_version *held; /* by guard 0: the last change, if no look came since */

@@ -78,7 +78,8 @@ enum world_op_kind {
          * value (upkeep/move.h) */
         OP_MOVE,
         OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had;
-                     WAY_SHORT: twice as deep as others */
+                     WAY_SHORT: twice as deep as others; WAY_BACK: it keeps the first two, and drops
+                   */
         OP_NEXT,  /* take the bits of the bell, and all that there is to see; WAY_SHORT: one change.
                      The last one is held until the next look */
         OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */

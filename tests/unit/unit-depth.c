@@ -11,6 +11,7 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/check.h"
+#include "shm/upkeep/reap.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
@@ -67,6 +68,16 @@ static uint64_t chain_len(const char *key)
                         &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
         sb_unpin(&reader);
         return count;
+}
+
+static uint64_t newest_rev(const char *key)
+{
+        uint64_t rev;
+
+        sb_pin(&reader);
+        rev = find(key)->rev;
+        sb_unpin(&reader);
+        return rev;
 }
 
 static uint64_t ring_of(const char *key)
@@ -246,7 +257,7 @@ static void test_what_a_cut_needs_stays_and_goes_when_the_cut_is_closed(void)
         CHECK_EQ(put(&writer, "key", "0", 1), 0);
         CHECK_EQ(keep_last("key", 20), 0);
         CHECK(put_many(&writer, "key", 300));
-        rev = find("key")->rev;
+        rev = newest_rev("key");
         CHECK_EQ(sb_snapshot_open(&reader, &snapshot, &cut), 0);
         CHECK(put_many(&writer, "key", 300));
         sb_pin(&reader);
@@ -352,6 +363,152 @@ static void test_a_depth_that_memory_does_not_allow_changes_nothing(void)
         unmake_bus();
 }
 
+static int watch_dropping(const char *key, uint32_t count, struct sb_op_watch *ret)
+{
+        return sb_op_watch_begin_dropping(
+                &reader, key, (uint32_t)strlen(key), 0, 8, count, UINT64_MAX, ret);
+}
+
+/* A queue that takes the first changes, and drops what comes while it is full. */
+#define QUEUE_MAX 300u
+struct queue {
+        uint64_t rev[QUEUE_MAX], dropped, all;
+        uint32_t count, room;
+};
+
+static void queue_write(struct queue *queue, uint64_t rev)
+{
+        queue->all++;
+        if (queue->count == queue->room)
+                queue->dropped++;
+        else
+                queue->rev[queue->count++] = rev;
+}
+
+static uint64_t queue_read(struct queue *queue)
+{
+        uint64_t rev = queue->rev[0];
+
+        memmove(queue->rev, queue->rev + 1, --queue->count * sizeof(*queue->rev));
+        return rev;
+}
+
+static uint64_t draw_state;
+static uint32_t draw(uint32_t below)
+{
+        draw_state = draw_state * 6364136223846793005u + 1442695040888963407u;
+        return (uint32_t)(draw_state >> 33) % below;
+}
+
+/* The next change of the watch is what the queue has, with what it replaced. */
+static bool queue_agrees(struct queue *queue, struct sb_op_watch *watch)
+{
+        struct sb_op_change change;
+        uint64_t last = watch->last;
+        enum sb_watched watched = sb_op_watch_look(&reader, watch, 0, 1, &change);
+
+        if (!queue->count)
+                return watched == SB_WATCHED_NOTHING;
+        return watched == SB_WATCHED_CHANGE && change.version->rev == queue_read(queue) &&
+               change.missed == change.version->rev - last - 1 && change.old &&
+               change.old->rev + 1 == change.version->rev;
+}
+
+static void test_a_watch_that_drops_is_a_queue_that_takes_the_first(void)
+{
+        for (uint32_t round = 0; round < 60; round++) {
+                static const uint32_t rooms[] = {1, 2, 16, 100};
+                struct queue queue = {.room = rooms[round % 4]};
+                struct sb_op_watch watch;
+                uint32_t pace = 1 + round % 7;
+
+                draw_state = 70000 + round;
+                CHECK(begin(1 << 20));
+                CHECK_EQ(put(&writer, "key", "0", 1), 0);
+                CHECK_EQ(watch_dropping("key", queue.room, &watch), 0);
+                for (uint32_t step = 0; step < 400; step++) {
+                        uint32_t what = draw(10);
+
+                        for (uint32_t n = what < pace ? draw(3 * queue.room) : 0; n; n--) {
+                                CHECK_EQ(put(&writer, "key", "v", 1), 0);
+                                queue_write(&queue, newest_rev("key"));
+                        }
+                        for (uint32_t n = what >= pace ? draw(2 * queue.room) : 0; n; n--)
+                                CHECK(queue_agrees(&queue, &watch));
+                        if (step % 50 == 49)
+                                sweep();
+                        CHECK_EQ(sb_op_watch_dropped(&reader, &watch), queue.dropped);
+                        CHECK_EQ(sb_op_watch_has(&reader, &watch), queue.count > 0);
+                        /* The depth, two for each place, and what waits for a look. */
+                        CHECK(chain_len("key") <= 8 + 3 * queue.room + 2 * SB_PENDING_BATCH);
+                }
+                sb_op_watch_end(&reader, &watch);
+                sweep();
+                CHECK_EQ(chain_len("key"), 1);
+                CHECK_EQ(ring_of("key"), 0);
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+/* Its block serves the next one, which wants something else. */
+static void test_a_watch_that_drops_leaves_nothing_behind(void)
+{
+        struct sb_op_watch plain, first, second;
+        struct queue queue = {.room = 3};
+        uint64_t blocks;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(watch_key("key", 8, &plain), 0);
+        CHECK_EQ(watch_dropping("key", 20, &first), 0);
+        CHECK(put_many(&writer, "key", 300));
+        CHECK(chain_len("key") >= 20 + 8);
+        blocks = ring_of("key");
+        sb_op_watch_end(&reader, &first);
+        CHECK_EQ(watch_dropping("key", 3, &second), 0);
+        CHECK(second.wants.ring == first.wants.ring);
+        CHECK_EQ(ring_of("key"), blocks);
+        for (uint32_t n = 0; n < 300; n++) {
+                CHECK_EQ(put(&writer, "key", "v", 1), 0);
+                queue_write(&queue, newest_rev("key"));
+        }
+        sweep();
+        CHECK(chain_len("key") <= 20 + 4);
+        for (uint32_t n = 0; n < 4; n++)
+                CHECK(queue_agrees(&queue, &second));
+        /* Its client dies. */
+        CHECK(put_many(&writer, "key", 300));
+        sb_reap_record(&engine, reader.slot, reader.generation);
+        sweep();
+        CHECK_EQ(chain_len("key"), 1);
+        unmake_bus();
+}
+
+static void test_where_memory_is_short_a_watch_that_drops_counts_what_gave_way(void)
+{
+        static unsigned char value[3000];
+        struct sb_op_watch watch;
+        struct sb_op_change change;
+        uint64_t given = 0;
+        uint32_t i;
+        char key[16];
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(watch_dropping("key", 64, &watch), 0);
+        for (i = 0; i < 200; i++)
+                CHECK_EQ(put_patiently(&writer, "key", value, sizeof(value)), 0);
+        for (i = 0; i < 1000; i++) {
+                snprintf(key, sizeof(key), "fill%u", i);
+                if (put_patiently(&writer, key, value, sizeof(value)))
+                        break;
+        }
+        CHECK(i > 150);
+        while (sb_op_watch_look(&reader, &watch, 0, 1, &change) == SB_WATCHED_CHANGE)
+                given++;
+        CHECK_EQ(given + sb_op_watch_dropped(&reader, &watch), 200);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -362,6 +519,9 @@ int main(int argc, char **argv)
         RUN(test_what_a_cut_needs_stays_and_goes_when_the_cut_is_closed);
         RUN(test_a_rule_and_a_watch_share_a_ring);
         RUN(test_what_is_told_late_of_before_a_ring_came_is_not_followed);
+        RUN(test_a_watch_that_drops_is_a_queue_that_takes_the_first);
+        RUN(test_a_watch_that_drops_leaves_nothing_behind);
+        RUN(test_where_memory_is_short_a_watch_that_drops_counts_what_gave_way);
         RUN(test_a_depth_that_memory_does_not_allow_changes_nothing);
         return test_end();
 }

@@ -63,7 +63,7 @@ static void test_a_watch_does_not_begin_where_all_is_given_up_for_ever(void)
 
         CHECK(make_bus(1 << 20));
         CHECK_EQ(begin(&reader, &watch), 0);
-        sb_store_release(&watch.watch.ring.ring->gone, UINT64_MAX);
+        sb_store_release(&watch.watch.ring.ring->given, UINT64_MAX);
         CHECK_EQ(begin(&writer, &second), -EIO);
         CHECK(!sb_op_prefix_again(&reader, &watch));
         unmake_bus();

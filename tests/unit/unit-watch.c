@@ -236,7 +236,7 @@ static void test_behind_the_last_watch_nothing_is_left_of_it(void)
         CHECK_EQ(put(&writer, "key", "v", 1), 0);
         sweep();
         CHECK_EQ(sb_check(&engine, true, &before), 0);
-        for (uint32_t turn = 0; turn < 20; turn++) {
+        for (uint32_t turn = 0; turn < 100; turn++) {
                 CHECK_EQ(watch_key(&reader, "key", 0, DEPTH, &watch), 0);
                 CHECK_EQ(watch_key(&writer, "key", 1, DEPTH, &other), 0);
                 CHECK(ring_of("key") && (cell_of(&watch) & SB_CELL_WATCHED));
@@ -252,7 +252,9 @@ static void test_behind_the_last_watch_nothing_is_left_of_it(void)
         CHECK_EQ(sb_check(&engine, true, &after), 0);
         CHECK_EQ(after.problem_count, 0);
         CHECK_EQ(after.versions, before.versions);
-        CHECK_EQ(after.blocks_used, before.blocks_used);
+        /* Two clients have some blocks in their hands, now more and now less; a block that each
+         * turn left would be a hundred. */
+        CHECK(after.blocks_used < before.blocks_used + 32);
         unmake_bus();
 }
 

@@ -92,7 +92,10 @@ static void do_open(struct scene *of, const struct act *act, struct result *ret)
 {
         struct sb_watch **watch = &of->watch[act->actor][act->len];
         struct sb_watch_options how = {.size = sizeof(how),
-                .depth = act->expect ? 2 * SB_WATCH_DEPTH : 0,
+                .flags = act->expect == STALE ? SB_BUFFERED : 0,
+                .depth = act->expect == THEN    ? 2 * SB_WATCH_DEPTH
+                         : act->expect == STALE ? 2
+                                                : 0,
                 .after = act->tag ? act->tag : SB_ANY_REV};
 
         ret->code = sb_watch_open_at(&of->bus[act->actor], scene_key(act->key), &how, watch);

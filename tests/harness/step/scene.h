@@ -88,7 +88,8 @@ enum act_kind {
         THIN,  /* what APART took is free again, and the client owns no slab */
         LARGE, /* key, tag, len: set, read, deleted; while a stopped client is pinned: or full */
         /* watches of a client have numbers, which are in len: */
-        WATCH,       /* key; tag: after this revision, 0: from now on; expect: twice as deep */
+        WATCH, /* key; tag: after this revision, 0: from now on; expect: THEN: twice as deep, STALE:
+                  it drops */
         WATCH_NEXT,  /* key: what it gives without waiting; rev: of the change */
         WATCH_CLOSE, /* key */
         WAIT,        /* sb_wait(), without sleeping */
