@@ -187,6 +187,28 @@ bool sb_prefix_awaits_any(
         return false;
 }
 
+void sb_prefix_ask_floor(
+        struct sb_handle *handle, const struct sb_version *version, struct sb_prefix_floor *floor)
+{
+        uint64_t shape, gone;
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+
+        /* A:clock. Before the loads that follow. */
+        floor->asked = sb_load_acquire(&handle->segment.super->clock);
+        floor->gone = UINT64_MAX;
+        if (!sb_prefix_any(&handle->segment) || !sb_version_fits(&handle->segment, version))
+                return;
+        shape = sb_version_shape(&handle->segment, version);
+        if (!prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
+                return;
+        while (prefix_walk_next(handle, &walk, &view)) {
+                gone = sb_hint_gone(&view);
+                if (gone < floor->gone)
+                        floor->gone = gone;
+        }
+}
+
 /* ---- joining ---- */
 
 void sb_prefix_join(struct sb_handle *handle, uint32_t prefix_len)

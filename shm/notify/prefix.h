@@ -68,6 +68,24 @@ static inline bool sb_prefix_awaits(
                sb_prefix_awaits_any(handle, version, stamp, give_way);
 }
 
+/* The same for a walk down a chain, which would look up the same rings for each of its versions:
+ * what was given up is asked once. @floor begins as 0. */
+struct sb_prefix_floor {
+        uint64_t asked; /* what the clock said before that */
+        uint64_t gone;  /* the least that a ring of the key gives up; UINT64_MAX: it has none */
+};
+void sb_prefix_ask_floor(
+        struct sb_handle *handle, const struct sb_version *version, struct sb_prefix_floor *floor);
+static inline bool sb_prefix_awaits_above(struct sb_handle *handle,
+        const struct sb_version *version, uint64_t stamp, struct sb_prefix_floor *floor)
+{
+        /* A watch that joins behind the question begins at a cut that is not below `asked`: so the
+         * answer holds for stamps up to that. */
+        if (stamp > floor->asked)
+                sb_prefix_ask_floor(handle, version, floor);
+        return stamp > floor->gone;
+}
+
 /* ---- for the client that watches ---- */
 
 /* The key under which a prefix is watched. Return: its length. */

@@ -193,12 +193,14 @@ static void prune_note_kept(struct sb_prune_look *look, const struct sb_horizon 
 /* Whether a watch of a prefix has not read yet that @version was superseded, or is the change
  * itself. Asked behind the load of @newer, its successor's stamp. Where memory is short, it is
  * given up. Faults AWAIT_UNASKED: not asked; AWAIT_UNEQUAL: not where both have one stamp. */
-static bool prune_is_awaited(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, uint64_t newer)
+static bool prune_is_awaited(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, uint64_t newer, struct sb_prefix_floor *floor)
 {
-        return SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
-               !SB_FAULT(AWAIT_UNASKED) && !(SB_FAULT(AWAIT_UNEQUAL) && stamp == newer) &&
-               sb_prefix_awaits(handle, version, newer, handle->work.pressed);
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER || SB_FAULT(AWAIT_UNASKED) ||
+                (SB_FAULT(AWAIT_UNEQUAL) && stamp == newer))
+                return false;
+        return handle->work.pressed ? sb_prefix_awaits(handle, version, newer, true)
+                                    : sb_prefix_awaits_above(handle, version, newer, floor);
 }
 
 /* How many committed versions a look goes by before it may stop below look->since: with a rule or a
@@ -233,7 +235,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         struct sb_prune_look *look)
 {
         struct sb_version *holder = head; /* of the link that the walk follows */
-        uint64_t newer = 0, link;         /* newer: as prune_judge() takes it */
+        struct sb_prefix_floor floor = {0};
+        uint64_t newer = 0, link; /* newer: as prune_judge() takes it */
         uint64_t left = sb_damage_bound(&handle->segment);
         uint64_t number;     /* of the last committed one that was met */
         uint64_t above;      /* the stamp of that one, or of what lay below it */
@@ -290,7 +293,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 /* What it waits for is a hint that is overwritten: that process notes the cell. */
                 if (verdict == GOES && !aborted && !copied &&
                         !(sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) &&
-                        prune_is_awaited(handle, version, stamp, newer))
+                        prune_is_awaited(handle, version, stamp, newer, &floor))
                         verdict = WATCHED;
                 if (verdict == GOES)
                         r = prune_unlink(handle, holder, link, version);
@@ -471,10 +474,11 @@ static bool prune_behind_awaited(
         struct sb_handle *handle, const struct sb_version *version, const struct sb_version *old)
 {
         uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+        struct sb_prefix_floor floor = {0};
 
         /* A:stamp. */
         return !prune_is_copy(version, old) &&
-               prune_is_awaited(handle, old, sb_load_acquire(&old->stamp), stamp);
+               prune_is_awaited(handle, old, sb_load_acquire(&old->stamp), stamp, &floor);
 }
 
 bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)
@@ -545,6 +549,7 @@ void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
         uint64_t word, struct sb_outgrown *ret)
 {
         uint64_t number = prune_number(handle, node, ring, word), link, old_stamp;
+        struct sb_prefix_floor floor = {0};
         struct prune_start start;
 
         *ret = (struct sb_outgrown){.later = stamp};
@@ -581,7 +586,7 @@ void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
                 prune_is_copy(start.version, ret->old) ||
                 (!sb_horizon_passed(handle, start.stamp, old_stamp) &&
                         !SB_FAULT(OUTGROWN_UNASKED)) ||
-                prune_is_awaited(handle, ret->old, old_stamp, start.stamp)) {
+                prune_is_awaited(handle, ret->old, old_stamp, start.stamp, &floor)) {
                 ret->old = NULL;
                 ret->later = start.stamp;
                 return;
