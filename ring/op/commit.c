@@ -319,13 +319,13 @@ static void commit_fill_descriptor(struct sb_handle *handle, struct attempt *att
 
 /* Of a key with one of the flags KEPT and WATCHED: takes out what the committed version pushed over
  * the edge of what stays by its number. Return: for sb_limbo_later(), or 0. */
-static uint64_t commit_outgrow(struct sb_handle *handle, struct sb_node *node,
-        const struct sb_version *version, uint64_t stamp, uint64_t word)
+static __attribute__((noinline)) uint64_t commit_outgrow(struct sb_handle *handle,
+        struct sb_node *node, const struct sb_version *version, uint64_t stamp, uint64_t word)
 {
         struct sb_outgrown outgrown;
         struct sb_ring_view view;
 
-        if (!(word & (SB_CELL_KEPT | SB_CELL_WATCHED)) || !sb_version_has_value(version))
+        if (!sb_version_has_value(version))
                 return stamp;
         sb_prune_outgrown(handle, node, sb_ring_of(handle, node, &view) ? &view : NULL, version,
                 stamp, word, &outgrown);
@@ -357,11 +357,13 @@ static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, 
                 /* The flags are read again behind the decision: a rule may have come in between. */
                 word = cell ? sb_pin_load(handle, cell) : 0;
                 /* A:stamp. */
-                if (word && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && old &&
+                if (SB_LIKELY(word && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED))) && old &&
                         !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
                         sb_version_has_value(version) && sb_prune_behind(handle, version, old))
                         continue;
-                later = commit_outgrow(handle, node, version, stamp, word);
+                later = stamp;
+                if (SB_UNLIKELY(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
+                        later = commit_outgrow(handle, node, version, stamp, word);
                 if (later)
                         sb_limbo_later(handle, sb_pin_load(handle, &node->cell), later);
         }

@@ -152,18 +152,19 @@ struct prune_watched {
         const struct sb_ring_view *ring; /* NULL: nothing */
 };
 
-static bool prune_is_wanted(
+static __attribute__((noinline)) bool prune_is_wanted(
         struct sb_handle *handle, const struct prune_watched *watched, uint64_t rev)
 {
-        return watched->ring && sb_ring_wants(handle, watched->ring, rev);
+        return sb_ring_wants(handle, watched->ring, rev);
 }
 
 /* @stamp: of @version, which is committed. @newer: the stamp of the next newer committed one, or 0
  * where there is none. @number: how many committed ones there are from the newest down to it.
  */
-static enum verdict prune_judge(struct sb_handle *handle, const struct sb_horizon *horizon,
-        const struct sb_keeping *keeping, const struct prune_watched *watched,
-        const struct sb_version *version, uint64_t stamp, uint64_t newer, uint64_t number)
+static inline __attribute__((always_inline)) enum verdict prune_judge(struct sb_handle *handle,
+        const struct sb_horizon *horizon, const struct sb_keeping *keeping,
+        const struct prune_watched *watched, const struct sb_version *version, uint64_t stamp,
+        uint64_t newer, uint64_t number)
 {
         if (!newer)
                 return STAYS;
@@ -173,6 +174,8 @@ static enum verdict prune_judge(struct sb_handle *handle, const struct sb_horizo
                 return STAYS;
         if (keeping && sb_rules_keep(keeping, number, newer))
                 return RULED;
+        if (SB_LIKELY(!watched->ring))
+                return GOES;
         return number <= watched->depth || prune_is_wanted(handle, watched, version->rev) ? WATCHED
                                                                                           : GOES;
 }
@@ -241,6 +244,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         uint64_t number;     /* of the last committed one that was met */
         uint64_t above;      /* the stamp of that one, or of what lay below it */
         uint64_t window = 0; /* of prune_window() */
+        bool started = start->version;
         struct sb_settled settled;
 
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
@@ -249,7 +253,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         number = settled.outcome == SB_OUTCOME_COMMITTED;
         if (prune_supersedes(settled.outcome))
                 newer = settled.stamp ? settled.stamp : SB_STAMP_PLACEHOLDER;
-        if (start->version) {
+        if (SB_UNLIKELY(started)) {
                 holder = start->version;
                 number = start->number;
                 newer = start->stamp;
@@ -264,7 +268,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 
                 below = above && above < look->since;
                 if (above >= look->since)
-                        window = start->version ? 0 : prune_window(keeping, watched->depth, number);
+                        window = started ? 0 : prune_window(keeping, watched->depth, number);
                 else if (below && number >= window && !look->whole)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
@@ -304,7 +308,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 if (r == UNLINKED)
                         continue;
                 if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer) &&
-                        !start->version)
+                        !started)
                         return true;
                 if (newer && !aborted && verdict != RULED && verdict != WATCHED &&
                         (!below || !look->whole || verdict == GOES))
@@ -394,31 +398,36 @@ static void prune_start_look(struct sb_handle *handle, const struct sb_ring_view
                 ret->version = NULL;
 }
 
-/* A round of a look at a chain of which versions may stay for a rule or a watch. @word: of its
- * cell. Return: as prune_once(). */
-static bool prune_kept(struct sb_handle *handle, struct sb_version *head, struct sb_node *node,
-        uint64_t word, const struct sb_horizon *horizon, struct sb_prune_look *look)
-{
-        bool kept = word & SB_CELL_KEPT;
-        struct sb_ring_view view, *ring = sb_ring_of(handle, node, &view) ? &view : NULL;
-        struct prune_watched watched = {0};
+/* What decides in a chain of which versions stay for a rule or a watch. */
+struct prune_terms {
         struct sb_keeping keeping;
+        struct sb_ring_view ring;
+        struct prune_watched watched;
         struct prune_start start;
+};
+
+/* Read them, for a look at a chain with this @head. @word: of its cell. */
+static __attribute__((noinline)) void prune_read_terms(struct sb_handle *handle,
+        const struct sb_version *head, struct sb_node *node, uint64_t word,
+        struct sb_prune_look *look, struct prune_terms *ret)
+{
+        const struct sb_ring_view *ring = sb_ring_of(handle, node, &ret->ring) ? &ret->ring : NULL;
 
         if (word & SB_CELL_WATCHED)
-                prune_see_watched(handle, ring, &watched);
-        if (kept)
-                sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
-        prune_start_look(handle, ring, head, prune_number(handle, node, ring, word), look, &start);
-        return prune_once(handle, head, horizon, kept ? &keeping : NULL, &watched, &start, look);
+                prune_see_watched(handle, ring, &ret->watched);
+        if (word & SB_CELL_KEPT)
+                sb_rules_keeping(handle, node, handle->horizon.bound, &ret->keeping);
+        look->ring = sb_prune_wants_ring(node, word) &&
+                     (!ring || sb_ring_depth_view(handle, ring) < SB_RULE_VALUE(ret->keeping.word));
+        prune_start_look(
+                handle, ring, head, prune_number(handle, node, ring, word), look, &ret->start);
 }
 
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look)
 {
-        static const struct prune_start at_head = {0};
-        static const struct prune_watched unwatched = {0};
         struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
+        struct prune_terms terms;
         uint32_t round;
 
         /* Bound: duty. The sweep that is asked for behind the loop looks at every chain. */
@@ -426,17 +435,17 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
                 struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
-                bool done;
 
                 look->again = 0;
-                look->kept = false;
+                look->kept = look->ring = false;
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return;
-                if (word & (SB_CELL_KEPT | SB_CELL_WATCHED))
-                        done = prune_kept(handle, head, node, word, horizon, look);
-                else
-                        done = prune_once(handle, head, horizon, NULL, &unwatched, &at_head, look);
-                if (done)
+                terms.watched = (struct prune_watched){0};
+                terms.start = (struct prune_start){0};
+                if (SB_UNLIKELY(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
+                        prune_read_terms(handle, head, node, word, look, &terms);
+                if (prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &terms.keeping : NULL,
+                            &terms.watched, &terms.start, look))
                         return;
                 handle->counters.retried++;
         }

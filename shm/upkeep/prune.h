@@ -46,6 +46,7 @@ struct sb_prune_look {
         bool whole;     /* look at all for what goes; what was superseded before `since` and stays
                            is no answer */
         bool kept;      /* answer: something else was kept that is superseded */
+        bool ring; /* answer: the key's rule is worth a ring, and has none that is large enough */
 };
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look);

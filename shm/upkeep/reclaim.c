@@ -43,7 +43,8 @@ static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pend
         struct sb_pending again = *pending;
 
         sb_prune_look(handle, pending->cell_number, horizon, &look);
-        sb_prune_give_ring(handle, pending->cell_number);
+        if (SB_UNLIKELY(look.ring))
+                sb_prune_give_ring(handle, pending->cell_number);
         sb_key_try_remove(handle, pending->cell_number, horizon);
         /* Perhaps a tombstone that lies alone, above the bound. */
         if (!look.again && pending->last > horizon->bound)
