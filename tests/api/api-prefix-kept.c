@@ -16,6 +16,7 @@
 #include "shm/layout/reserved.h"
 #include "tests/api/prefix.h"
 #include "tests/api/world.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
 /* Scan at the watch's cut. Return: 0: @key has this value there, and the scan comes to its end; as
@@ -177,6 +178,41 @@ static void test_a_watch_after_a_cut_goes_on_where_another_ended(void)
         CHECK_EQ(sb_watch_open(bus, b("k/"), SB_PREFIX | SB_AFTER_CUT, cut + 1000000, &more),
                 -EINVAL);
         CHECK_EQ(sb_watch_open(bus, b("k/"), SB_AFTER_CUT, cut, &more), -EINVAL);
+        END();
+}
+
+/* Its delete is nowhere any more. */
+static void test_a_watch_after_a_cut_that_a_forgotten_key_had_is_lapped(void)
+{
+        struct sb_watch *watch;
+        struct sb_guard change = {0};
+        struct sb_admin_stat stat;
+        uint64_t cut;
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("k/0"), b("0"), NULL, NULL), 0);
+        CHECK_EQ(open_watch(bus, "k/", &watch), 0);
+        cut = sb_watch_cut(watch);
+        CHECK(!sb_watch_close(watch));
+        CHECK_EQ(sb_delete(bus, b("k/0"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("k/1"), b("1"), NULL, NULL), 0);
+        CHECK_EQ(sb_watch_open(bus, b("k/"), SB_PREFIX | SB_AFTER_CUT, cut, &watch), 0);
+        CHECK_EQ(sb_watch_next(watch, 0, &change), 0);
+        sb_guard_release(&change);
+        CHECK(!sb_watch_close(watch));
+        CHECK(ends_unattended());
+        for (unsigned i = 0; i < 100; i++) {
+                CHECK(take_cut());
+                world_prune(&world, bus);
+                CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+                if (!stat.keys_deleted)
+                        break;
+        }
+        CHECK_EQ(stat.keys_deleted, 0);
+        CHECK_EQ(sb_watch_open(bus, b("k/"), SB_PREFIX | SB_AFTER_CUT, cut, &watch), 0);
+        CHECK_EQ(sb_watch_next(watch, 0, &change), SB_E_LAPPED);
+        CHECK(sb_watch_cut(watch) > cut && nothing(watch));
+        CHECK(!sb_watch_close(watch));
         END();
 }
 
@@ -540,9 +576,11 @@ static void test_a_key_of_the_buss_own_is_watched_by_no_other_way(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_the_cut_is_kept_until_the_first_next_and_no_longer_than_changes);
         RUN(test_a_scan_at_a_cut_that_is_not_held_is_right_or_lapped);
         RUN(test_a_watch_after_a_cut_goes_on_where_another_ended);
+        RUN(test_a_watch_after_a_cut_that_a_forgotten_key_had_is_lapped);
         RUN(test_1024_changes_are_kept_and_behind_more_it_begins_anew_once);
         RUN(test_a_watch_that_does_not_read_costs_no_more_than_its_ring);
         RUN(test_where_memory_is_short_writes_go_on_and_the_watch_says_so);

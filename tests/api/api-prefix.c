@@ -12,6 +12,7 @@
 #include "shm/layout/reserved.h"
 #include "tests/api/prefix.h"
 #include "tests/api/world.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
 static const struct sb_bytes none = {"", 0};
@@ -198,7 +199,9 @@ static void test_a_key_that_was_forgotten_begins_again_and_nothing_is_missed(voi
                 sb_guard_release(&change);
                 CHECK_EQ(sb_delete(bus, b("n/key"), SB_ANY_REV, NULL, NULL), 0);
                 /* Not before the watch has it. */
-                world_prune(&world, bus);
+                CHECK(take_cut());
+                for (unsigned sweeps = 0; sweeps < (i == 0 ? 4u : 1u); sweeps++)
+                        world_prune(&world, bus);
                 CHECK_EQ(sb_watch_next(watch, 0, &change), 0);
                 CHECK(change.kind == SB_DELETED && change.rev == rev + 1 &&
                         is(change.old_value, "v"));
@@ -320,6 +323,38 @@ static void test_many_writes_without_a_cut_between_them_come_by_key_in_order(voi
                         continue;
                 CHECK(number >= last[n]);
                 last[n] = number;
+        }
+        CHECK(!sb_watch_close(watch));
+        END();
+}
+
+/* As many keys as a ring keeps changes come whole; of more, all or none. */
+static void test_a_transaction_of_many_keys_comes_whole_or_is_lapped(void)
+{
+        static const unsigned sizes[] = {1, 2, 64, 700, KEPT, KEPT + 200, 3 * KEPT};
+        static struct seen seen[4 * KEPT];
+        struct sb_watch *watch;
+        struct sb_txn *txn;
+        char key[16];
+
+        BEGIN();
+        CHECK_EQ(open_watch(bus, "k/", &watch), 0);
+        for (unsigned i = 0; i < 7; i++) {
+                int count;
+
+                CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+                for (unsigned k = 0; k < sizes[i]; k++) {
+                        snprintf(key, sizeof(key), "k/%u", k);
+                        CHECK_EQ(sb_txn_set(txn, b(key), b("t")), 0);
+                }
+                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+                txn = sb_txn_end(txn);
+                count = all_of(watch, seen, 4 * KEPT);
+                CHECK(count == (int)sizes[i] || (count == -1 && sizes[i] > KEPT));
+                for (int k = 0; k < count; k++)
+                        CHECK(seen[k].txn == seen[0].txn && seen[k].txn);
+                CHECK_EQ(sb_set(bus, b("k/plain"), b("v"), NULL, NULL), 0);
+                CHECK(all_of(watch, seen, 4) == 1 && !seen[0].txn);
         }
         CHECK(!sb_watch_close(watch));
         END();
@@ -539,12 +574,14 @@ static void test_open_then_scan_at_its_cut_has_no_gap_and_nothing_twice(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_every_change_of_its_keys_comes_once_whatever_made_it);
         RUN(test_keys_prefixes_and_values_of_any_length);
         RUN(test_the_empty_prefix_has_all_keys_and_none_of_the_buss_own);
         RUN(test_a_key_that_was_forgotten_begins_again_and_nothing_is_missed);
         RUN(test_what_has_one_cut_comes_in_an_order_that_keeps_keys_and_transactions);
         RUN(test_many_writes_without_a_cut_between_them_come_by_key_in_order);
+        RUN(test_a_transaction_of_many_keys_comes_whole_or_is_lapped);
         RUN(test_watches_of_one_prefix_and_nested_ones_each_have_all);
         RUN(test_a_thousand_prefixes_in_several_clients);
         RUN(test_open_then_scan_at_its_cut_has_no_gap_and_nothing_twice);
