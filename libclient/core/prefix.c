@@ -10,6 +10,7 @@
 
 #include "libclient/core/bus.h"
 #include "ring/op/prefix.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -233,6 +234,12 @@ static bool prefix_take_hints(struct sb_prefix_watch *watch)
         return r == 0;
 }
 
+/* Fault READ_HINTS_EARLY: they are taken before the cut. */
+static bool prefix_fault_hints(struct sb_prefix_watch *watch)
+{
+        return SB_FAULT(READ_HINTS_EARLY) && !prefix_take_hints(watch);
+}
+
 /* Sort the cells that are to be looked at, and leave each once. */
 static void prefix_sort_cells(struct sb_prefix_watch *watch)
 {
@@ -297,8 +304,9 @@ int sb_prefix_fill(struct sb_bus *bus, struct sb_prefix_watch *watch, bool told)
                 watch->op.cut = watch->cut;
         watch->next = watch->listed_count = 0;
         before = watch->op;
+        watch->lapped = prefix_fault_hints(watch);
         watch->cut = sb_stable_look(&bus->handle, prefix_visit, watch);
-        watch->lapped = !prefix_take_hints(watch);
+        watch->lapped |= !SB_FAULT(READ_HINTS_EARLY) && !prefix_take_hints(watch);
         left = prefix_list(bus, watch);
         watch->lapped |= !sb_op_prefix_was_whole(&bus->handle, &watch->op);
         if (watch->failed == 0)

@@ -46,6 +46,13 @@ void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch)
         watch->holds = false;
 }
 
+/* Fault AGAIN_HINTS_LATE: the tail is taken behind the cut. */
+static void prefix_fault_tail(struct sb_op_prefix *watch)
+{
+        if (SB_FAULT(AGAIN_HINTS_LATE))
+                watch->hint = sb_hint_tail(&watch->watch.ring);
+}
+
 /* Whether a cut can come behind what was given up: that was a stamp, or said by the clock. */
 static bool prefix_gone_is_past(struct sb_handle *handle, const struct sb_ring_view *ring)
 {
@@ -71,6 +78,7 @@ bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
                 /* Before the cut: a change above it is hinted behind this. */
                 watch->hint = sb_hint_tail(ring);
                 watch->cut = prefix_take_cut(handle, watch);
+                prefix_fault_tail(watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */
                 sb_cas64_full(&ring->ring->given, 0, watch->cut);
         } while (!sb_op_prefix_whole(watch));
@@ -254,8 +262,9 @@ bool sb_op_prefix_list(struct sb_handle *handle, struct sb_op_prefix *watch, uin
                 if (committed && settled.stamp <= watch->cut)
                         break;
                 later |= committed && settled.stamp > cut;
-                /* A version that moves is there twice. */
-                if (committed && settled.stamp <= cut && version->rev != above)
+                /* A version that moves is there twice. Fault LIST_COPY_TWICE: it is listed so. */
+                if (committed && settled.stamp <= cut &&
+                        (version->rev != above || SB_FAULT(LIST_COPY_TWICE)))
                         take(&(struct sb_op_listed){.stamp = settled.stamp,
                                      .cell_number = cell_number,
                                      .rev = version->rev,
@@ -305,16 +314,20 @@ bool sb_op_prefix_take(struct sb_handle *handle, const struct sb_op_prefix *watc
 
         sb_pin(handle);
         /* Behind the pin: where nothing above the watch's cut has left its chain yet, the version
-         * is still where it was listed, and stays there under this pin. */
-        version = sb_op_prefix_whole(watch) ? sb_version_at(segment, listed->at)
-                                            : prefix_seek(handle, watch, listed);
+         * is still where it was listed, and stays there under this pin. Fault TAKE_UNASKED: that
+         * is not asked. */
+        version = sb_op_prefix_whole(watch) || SB_FAULT(TAKE_UNASKED)
+                          ? sb_version_at(segment, listed->at)
+                          : prefix_seek(handle, watch, listed);
         found = version && sb_version_fits(segment, version);
         if (found) {
                 ret->version = version;
                 ret->cut = listed->stamp;
                 ret->missed = 0;
                 ret->old = sb_op_watch_replaced(handle, version);
-                sb_guard_set(handle, guard, sb_offset_of(segment, version));
+                /* Fault LISTED_UNHELD: left out. */
+                if (!SB_FAULT(LISTED_UNHELD))
+                        sb_guard_set(handle, guard, sb_offset_of(segment, version));
                 if (ret->old)
                         sb_guard_set(handle, old_guard, sb_offset_of(segment, ret->old));
         }

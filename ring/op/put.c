@@ -333,6 +333,9 @@ static bool put_tell_prefixes(
 {
         uint64_t shape = sb_version_shape(&handle->segment, version);
 
+        /* Fault HINT_PAST_NOTE: the note goes first. */
+        if (SB_FAULT(HINT_PAST_NOTE))
+                sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
         return !SB_FAULT(TELL_LEFT_OUT) &&
                sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number);
 }

@@ -139,6 +139,15 @@
         X(LENGTHS_UNASKED, "a length is taken back from a watch that joined meanwhile")            \
         X(FORGOTTEN_UNSAID, "a key is removed, and a watch of before its delete cannot tell")      \
         X(MOVE_AWAITED, "a version that a reader listed is moved without a word")                  \
+        X(HINT_TAIL_FIRST, "the tail of the hints is moved before the slot is filled")             \
+        X(HINT_PAST_NOTE, "a writer's note goes before its hint is in")                            \
+        X(PREFIX_UNWOKEN, "a hint wakes no watcher")                                               \
+        X(GIVE_WAY_UNSAID, "what a watch keeps is taken for memory without a word")                \
+        X(AGAIN_HINTS_LATE, "a watch that begins takes the tail of the hints behind its cut")      \
+        X(READ_HINTS_EARLY, "a reader takes the hints before its cut")                             \
+        X(TAKE_UNASKED, "a reader goes to what it has listed, though that was given up since")     \
+        X(LISTED_UNHELD, "a change that was listed is given, and no guard holds it")               \
+        X(LIST_COPY_TWICE, "a version that was moved is listed twice")                             \
         X(GONE_RING_STAYS, "a ring stays behind when its key is removed")                          \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \

@@ -78,6 +78,13 @@ static void hint_move_tail(const struct sb_ring_view *view, uint64_t number)
                 sb_cas64_full(&view->ring->tail, number, number + 1);
 }
 
+/* Fault HINT_TAIL_FIRST: the tail is moved before the slot is filled. */
+static void hint_fault_tail(const struct sb_ring_view *view, uint64_t number)
+{
+        if (SB_FAULT(HINT_TAIL_FIRST))
+                sb_cas64_full(&view->ring->tail, number, number + 1); /* R:hint, too early. */
+}
+
 uint64_t sb_hint_push(
         struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number)
 {
@@ -99,6 +106,7 @@ uint64_t sb_hint_push(
                         hint_give_up(handle, view);
                         return 0;
                 }
+                hint_fault_tail(view, number);
                 /* R:hint > A:hint. It expects an older lap's. */
                 if (!sb_cas64_full(slot, word, hint_word(view, number, cell_number)))
                         continue;

@@ -129,7 +129,9 @@ bool sb_prefix_tell(
                  * the ring names, and none walks over all of it. */
                 if (over && sb_cell_at(&handle->segment, over))
                         sb_limbo_later(handle, over, SB_STAMP_PLACEHOLDER);
-                sb_ring_wake(handle, &view);
+                /* Fault PREFIX_UNWOKEN: left out. */
+                if (!SB_FAULT(PREFIX_UNWOKEN))
+                        sb_ring_wake(handle, &view);
         }
         return told;
 }
@@ -182,7 +184,9 @@ bool sb_prefix_awaits_any(
                         continue;
                 if (!give_way)
                         return true;
-                sb_hint_raise_gone(&view, stamp);
+                /* Before it goes. Fault GIVE_WAY_UNSAID: left out. */
+                if (!SB_FAULT(GIVE_WAY_UNSAID))
+                        sb_hint_raise_gone(&view, stamp);
         }
         return false;
 }

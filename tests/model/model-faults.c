@@ -216,6 +216,18 @@ static const struct {
         {SB_FAULT_HINT_LAP_UNASKED, "prefix: lapped beside a late half"},
         {SB_FAULT_LENGTHS_UNASKED, "prefix: joins beside a clearing"},
         {SB_FAULT_MOVE_AWAITED, "prefix: reads beside a mover"},
+        {SB_FAULT_FORGOTTEN_UNSAID, "prefix: from an earlier cut, beside a removal"},
+        {SB_FAULT_HINT_TAIL_FIRST, "prefix: reads beside a set"},
+        {SB_FAULT_HINT_PAST_NOTE, "prefix: reads beside two writers"},
+        {SB_FAULT_PREFIX_UNWOKEN, "prefix: sleeps beside a set"},
+        {SB_FAULT_GIVE_WAY_UNSAID, "prefix: reads while memory is short",
+                "prefix: reads beside a mover"},
+        {SB_FAULT_AGAIN_HINTS_LATE, "prefix: joins beside a set"},
+        {SB_FAULT_READ_HINTS_EARLY, "prefix: joins beside a set"},
+        {SB_FAULT_TAKE_UNASKED, "prefix: reads while memory is short",
+                "prefix: from an earlier cut, beside a removal"},
+        {SB_FAULT_LISTED_UNHELD, "prefix: reads while memory is short"},
+        {SB_FAULT_LIST_COPY_TWICE, "prefix: from an earlier cut, beside a mover"},
 };
 
 static const struct {
