@@ -15,8 +15,11 @@
 #define MOVE_A   {OP_MOVE, KEY_A}
 #define ALL      {OP_PREFIX, KEY_A}
 #define WITHIN   {OP_PREFIX, KEY_A, .way = WAY_SHORT}
+#define PAST     {OP_PREFIX, KEY_A, .way = WAY_PAST}
 #define NEXT     {OP_NEXT, KEY_A}
+#define LOOK     {OP_NEXT, KEY_A, .way = WAY_MANY}
 #define FIRST    {OP_NEXT, KEY_A, .way = WAY_SHORT}
+#define WAIT     {OP_SLEEP, KEY_A, .way = WAY_MANY}
 #define SLEEP    {OP_SLEEP, KEY_A}
 #define UNWATCH  {OP_UNWATCH, KEY_A}
 #define KA 1u
@@ -54,29 +57,29 @@ static const struct world_case prefixes[] = {
         {"prefix: joins beside the end of a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true,
                 .past = "j"}, 3, 1},
         /* It reads. */
-        {"prefix: reads beside a set", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 2},
-        {"prefix: reads beside a set, the long way", {START_VALUE, {OPS(NEXT, NEXT), OPS(PUT_A)}, .prefixed = 1}, 2, 2},
-        {"prefix: reads beside two writers", {START_VALUE, {OPS(NEXT), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
+        {"prefix: reads beside a set", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside a set, the long way", {START_VALUE, {OPS(LOOK, NEXT), OPS(PUT_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside two writers", {START_VALUE, {OPS(LOOK), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
         {"prefix: reads beside a set and a prune", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 2},
         {"prefix: one stamp, and a prune", {START_VALUE, {OPS(NEXT), OPS(WORK, SET_A, WORK)}, .prefixed = 1, .past = "aa"}, 2, 1},
-        {"prefix: reads beside a commit", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 2},
-        {"prefix: reads beside a commit and a set", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
+        {"prefix: reads beside a commit", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside a commit and a set", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
                 .prefixed = 1}, 3, 1},
-        {"prefix: reads beside a delete and a removal", {START_VALUE, {OPS(NEXT), OPS(DELETE_A, WORK, WORK)}, .prefixed = 1}, 2, 1},
+        {"prefix: reads beside a delete and a removal", {START_VALUE, {OPS(LOOK), OPS(DELETE_A, WORK, WORK)}, .prefixed = 1}, 2, 1},
         {"prefix: a deleted key stays", {START_VALUE, {OPS(NEXT), OPS(WORK, WORK, SET_A)}, .prefixed = 1, .past = "As",
                 .setup_by = 1}, 2, 2},
-        {"prefix: reads beside a second life", {START_VALUE, {OPS(NEXT, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)}, .prefixed = 1}, 2, 1},
+        {"prefix: reads beside a second life", {START_VALUE, {OPS(LOOK, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)}, .prefixed = 1}, 2, 1},
         {"prefix: reads beside a mover", {START_VALUE, {OPS(NEXT), OPS(MOVE_A)}, .prefixed = 1, .past = "a", .setup_by = 1}, 2, 2},
         {"prefix: reads while memory is short", {START_VALUE, {OPS(NEXT), OPS(PRESS, SET_A, PRESS)}, .prefixed = 1, .past = "sasa"}, 2, 2},
-        {"prefix: two nested, beside a set", {START_VALUE, {OPS(NEXT), OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 3, .within = 2}, 3, 1},
+        {"prefix: two nested, beside a set", {START_VALUE, {OPS(LOOK), OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 3, .within = 2}, 3, 1},
         {"prefix: killed reader", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 0, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
         {"prefix: lapped beside sets", {START_PAIR, {OPS(NEXT), OPS(SET_A, SET_A, SET_A, WORK)}, .prefixed = 1, .past = "sarsba"}, 2, 2},
-        {"prefix: lapped beside a late half", {START_PAIR, {OPS(NEXT), OPS(SET_A), OPS(SET_A, SET_A, SET_A)}, .prefixed = 1,
+        {"prefix: lapped beside a late half", {START_PAIR, {OPS(LOOK), OPS(SET_A), OPS(SET_A, SET_A, SET_A)}, .prefixed = 1,
                 .past = "arb"}, 3, 1},
         {"prefix: unread, and sets", {START_VALUE, {OPS(FIRST), OPS(SET_A, STABLE, SET_A, SET_A, SET_A)}, .prefixed = 1,
                 .past = "sasasasa", .keeps = true}, 2, 1},
-        {"prefix: two pushers, and a third stops", {START_PAIR, {OPS(NEXT), OPS(SET_A), OPS(SET_B), OPS(SET_A)}, .prefixed = 1}, 4, 0,
+        {"prefix: two pushers, and a third stops", {START_PAIR, {OPS(LOOK), OPS(SET_A), OPS(SET_B), OPS(SET_A)}, .prefixed = 1}, 4, 0,
                 .crashes = 1, .crash_mask = 2},
         {"prefix: lapped beside a prune, and a late reader", {START_PAIR, {OPS(NEXT), OPS(SET_A, WORK), OPS(SET_B, SET_B)},
                 .prefixed = 1, .past = "sbsa"}, 3, 1},
@@ -98,18 +101,34 @@ static const struct world_case prefixes[] = {
                 .crashes = 1, .crash_mask = 2},
         {"prefix: sleeps beside a stopped commit and a cut", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB)), OPS(STABLE)},
                 .prefixed = 1}, 3, 0, .crashes = 1, .crash_mask = 2},
+        /* By the public calls. */
+        {"prefix: users: opens beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}, .users = true, .guards = 4}, 2, 2},
+        {"prefix: users: reads beside a commit", {START_PAIR, {OPS(NEXT, NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1,
+                .users = true, .guards = 4}, 2, 2},
+        {"prefix: users: reads beside sets and prunes", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A, SET_A, WORK)}, .prefixed = 1,
+                .past = "sa", .users = true, .guards = 4}, 2, 1},
+        {"prefix: users: from an earlier cut, beside a delete", {START_PAIR, {OPS(PAST, NEXT), OPS(DELETE_A, WORK, WORK)}, .past = "xs",
+                .users = true, .guards = 4}, 2, 1},
+        {"prefix: users: closes and opens beside sets", {START_VALUE, {OPS(NEXT, UNWATCH, WITHIN, NEXT), OPS(SET_A, SET_A)}, .prefixed = 1,
+                .users = true, .guards = 4}, 2, 1},
+        {"prefix: users: sleeps beside a set and a delete", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A, DELETE_A)}, .prefixed = 1,
+                .users = true, .guards = 4}, 2, 2},
+        {"prefix: users: waits beside a set", {START_VALUE, {OPS(WAIT), OPS(SET_A, SET_A)}, .prefixed = 1, .users = true,
+                .guards = 4}, 2, 2},
+        {"prefix: users: waits beside a stopped set", {START_VALUE, {OPS(WAIT), OPS(SET_A)}, .prefixed = 1, .users = true,
+                .guards = 4}, 2, 0, .crashes = 1, .crash_mask = 2},
 };
 
 /* The same with more preemptions, threads and kills. */
 static const struct world_case deep[] = {
-        {"prefix deep: reads beside a set", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 4},
-        {"prefix deep: reads beside two writers", {START_VALUE, {OPS(NEXT), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
-        {"prefix deep: reads beside a commit", {START_PAIR, {OPS(NEXT, NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 3},
-        {"prefix deep: reads beside a commit and a set", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
+        {"prefix deep: reads beside a set", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 4},
+        {"prefix deep: reads beside two writers", {START_VALUE, {OPS(LOOK), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
+        {"prefix deep: reads beside a commit", {START_PAIR, {OPS(LOOK, NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 3},
+        {"prefix deep: reads beside a commit and a set", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
                 .prefixed = 1}, 3, 2},
         {"prefix deep: reads beside a set and a prune", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 3},
-        {"prefix deep: reads beside a second life",
-                {START_VALUE, {OPS(NEXT, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix deep: reads beside a second life", {START_VALUE, {OPS(LOOK, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)},
+                .prefixed = 1}, 2, 2},
         {"prefix deep: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 3},
         {"prefix deep: joins beside the end of a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, SET_A, NEXT)}, .engine = true,
                 .past = "j"}, 2, 2},
@@ -119,9 +138,9 @@ static const struct world_case deep[] = {
                 .past = "sasasasa", .keeps = true}, 3, 1},
         {"prefix deep: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .prefixed = 1}, 3, 2},
         {"prefix deep: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 2, .delays = 1},
-        {"prefix deep: killed set beside a reader", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 1, .crashes = 1,
+        {"prefix deep: killed set beside a reader", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 1, .crashes = 1,
                 .crash_mask = 2, .reaper = true},
-        {"prefix deep: killed commit beside a reader", {START_PAIR, {OPS(NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 1,
+        {"prefix deep: killed commit beside a reader", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 1,
                 .crashes = 1, .crash_mask = 2, .reaper = true},
         {"prefix deep: killed clearing beside a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT)}, .engine = true, .past = "j"}, 2, 1,
                 .crashes = 1, .crash_mask = 1, .reaper = true},

@@ -39,27 +39,32 @@ static bool prefix_has(const struct world_prefix *prefix, uint32_t key)
 
 static void prefix_begin_span(struct world_prefix *prefix)
 {
+        uint64_t begun = prefix->user ? sb_watch_cut(prefix->user) : prefix->watch->begun;
+
         if (prefix->span_count == PREFIX_SPANS_MAX)
                 model_fail("a watch of a prefix was lapped too often");
-        prefix->span[prefix->span_count++] = (struct world_span){.begun = prefix->watch->begun,
-                .reached = prefix->watch->begun,
-                .first = prefix->count};
+        prefix->span[prefix->span_count++] =
+                (struct world_span){.begun = begun, .reached = begun, .first = prefix->count};
 }
 
 static void prefix_open(uint32_t me, const struct world_op *op, struct outcome *outcome)
 {
         struct world_prefix *prefix = &world.prefixes[me];
         struct sb_bytes bytes = {world_key(op->key), op->way == WAY_SHORT};
-        struct sb_prefix_watch *watch;
 
-        MODEL_CHECK(!prefix->watch);
-        outcome->r = sb_prefix_open(bus_of(me), bytes, WATCH_BIT, PREFIX_DEPTH, 0, &watch);
+        MODEL_CHECK(!prefix->open);
+        *prefix =
+                (struct world_prefix){.within = op->way == WAY_SHORT, .key = op->key, .told = true};
+        if (spec()->users)
+                user_prefix_open(me, op, outcome);
+        else
+                outcome->r = sb_prefix_open(bus_of(me), bytes, WATCH_BIT, PREFIX_DEPTH,
+                        op->way == WAY_PAST ? world.prefix_after : 0, &prefix->watch);
         if (outcome->r) {
                 MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;
         }
-        *prefix = (struct world_prefix){
-                .watch = watch, .within = op->way == WAY_SHORT, .key = op->key};
+        prefix->open = true;
         prefix_begin_span(prefix);
 }
 
@@ -127,8 +132,19 @@ static void prefix_let_go(struct sb_handle *handle, struct world_prefix *prefix)
         sb_guard_set(handle, 0, 0);
 }
 
-/* As sb_watch_next() does. Return: 0, SB_E_LAPPED, SB_E_TIMED_OUT. */
-static int prefix_look(uint32_t me, struct world_prefix *prefix)
+static void prefix_take_bits(struct sb_handle *handle, struct world_prefix *prefix)
+{
+        uint64_t bits;
+        uint32_t word;
+
+        while (sb_bell_take(handle, &word, &bits)) {
+                MODEL_CHECK(word == WATCH_BIT / 64 && bits == UINT64_C(1) << WATCH_BIT % 64);
+                prefix->told = true;
+        }
+}
+
+/* As sb_watch_next() does. */
+static int prefix_next(uint32_t me, struct world_prefix *prefix)
 {
         struct sb_handle *handle = handle_of(me);
         struct sb_op_change change = {0};
@@ -137,36 +153,46 @@ static int prefix_look(uint32_t me, struct world_prefix *prefix)
 
         prefix_let_go(handle, prefix);
         sb_op_prefix_let_go(handle, &prefix->watch->op);
-        r = sb_prefix_fill(bus_of(me), prefix->watch, true);
+        if (sb_bell_is_dirty(handle))
+                prefix_take_bits(handle, prefix);
+        r = sb_prefix_fill(bus_of(me), prefix->watch, prefix->told);
         prefix->idle = r == SB_E_TIMED_OUT;
+        prefix->told = !prefix->idle; /* there may be more */
         MODEL_CHECK(!r || prefix->idle);
         span->reached = prefix->idle ? prefix->watch->cut : prefix->watch->op.cut;
         if (prefix->idle)
                 return r;
         r = sb_prefix_give(bus_of(me), prefix->watch, 0, 1, &change);
-        if (!r) {
+        MODEL_CHECK(!r || r == SB_E_LAPPED);
+        if (!r)
                 prefix_take(handle, prefix, &change);
-                return 0;
-        }
-        MODEL_CHECK(r == SB_E_LAPPED);
-        span->lapped = true;
-        prefix_begin_span(prefix);
         return r;
 }
 
-static void prefix_take_bits(struct sb_handle *handle)
+int world_prefix_look(uint32_t me, struct world_prefix *prefix, uint64_t deadline_ns)
 {
-        uint64_t bits;
-        uint32_t word;
+        int r = prefix->user ? user_prefix_next(me, prefix, deadline_ns) : prefix_next(me, prefix);
 
-        while (sb_bell_take(handle, &word, &bits))
-                MODEL_CHECK(word == WATCH_BIT / 64 && bits == UINT64_C(1) << WATCH_BIT % 64);
+        if (r == SB_E_LAPPED) {
+                prefix->span[prefix->span_count - 1].lapped = true;
+                prefix_begin_span(prefix);
+        }
+        return r;
 }
 
 static void prefix_read_all(uint32_t me, struct world_prefix *prefix)
 {
-        while (prefix_look(me, prefix) != SB_E_TIMED_OUT)
+        while (world_prefix_look(me, prefix, 0) != SB_E_TIMED_OUT)
                 ;
+}
+
+static void prefix_close(uint32_t me, struct world_prefix *prefix)
+{
+        if (prefix->user)
+                MODEL_CHECK(!sb_watch_close(prefix->user));
+        else
+                sb_prefix_close(bus_of(me), prefix->watch, false);
+        prefix->open = false;
 }
 
 static void prefix_sleep(uint32_t me, struct world_prefix *prefix)
@@ -174,12 +200,12 @@ static void prefix_sleep(uint32_t me, struct world_prefix *prefix)
         static const struct sb_word32 stop;
         struct sb_handle *handle = handle_of(me);
 
-        while (prefix_look(me, prefix) == SB_E_TIMED_OUT) {
+        while (world_prefix_look(me, prefix, 0) == SB_E_TIMED_OUT) {
                 if (!sb_bell_is_dirty(handle)) {
                         model_note(NOTE_SLEEPS, model_noted(NOTE_SLEEPS) + 1);
                         sb_bell_sleep(handle, &stop, UINT64_MAX);
                 }
-                prefix_take_bits(handle);
+                prefix_take_bits(handle, prefix);
         }
 }
 
@@ -191,23 +217,28 @@ bool world_prefix_run(uint32_t me, const struct world_op *op, struct outcome *ou
                 prefix_open(me, op, outcome);
                 return true;
         }
-        if (!prefix->watch)
+        if (!prefix->open)
                 return false;
         switch (op->kind) {
         case OP_NEXT:
-                prefix_take_bits(handle_of(me));
+                prefix->told |= op->way == WAY_MANY;
                 if (op->way == WAY_SHORT)
-                        (void)prefix_look(me, prefix);
+                        (void)world_prefix_look(me, prefix, 0);
                 else
                         prefix_read_all(me, prefix);
                 return true;
         case OP_SLEEP:
-                prefix_sleep(me, prefix);
+                if (prefix->user)
+                        user_prefix_sleep(me, prefix, op->way == WAY_MANY);
+                else
+                        prefix_sleep(me, prefix);
                 return true;
         case OP_UNWATCH:
-                prefix_let_go(handle_of(me), prefix);
-                sb_prefix_close(bus_of(me), prefix->watch, false);
-                *prefix = (struct world_prefix){.watch = NULL};
+                if (prefix->user)
+                        user_prefix_let_go(me, prefix);
+                else
+                        prefix_let_go(handle_of(me), prefix);
+                prefix_close(me, prefix);
                 return true;
         default:
                 return false;
@@ -241,7 +272,7 @@ void world_prefix_start_read(void)
         uint32_t t;
 
         for (t = 0; t < MODEL_THREADS; t++)
-                if (world.prefixes[t].watch)
+                if (world.prefixes[t].open)
                         prefix_read_all(t, &world.prefixes[t]);
 }
 
@@ -258,7 +289,7 @@ void world_prefix_start_end(void)
 
 void world_prefix_note(enum world_key key, uint64_t rev, uint64_t cut, uint32_t tag)
 {
-        if (!spec()->prefixed)
+        if (!spec()->prefixed && !world_does(OP_PREFIX))
                 return;
         if (world.written_count == PREFIX_WRITTEN_MAX)
                 model_fail("too many writes at the start");
@@ -275,7 +306,7 @@ uint64_t world_prefix_hash(uint64_t hash)
         for (t = 0; t < MODEL_THREADS; t++) {
                 const struct world_prefix *prefix = &world.prefixes[t];
 
-                if (!prefix->watch)
+                if (!prefix->open)
                         continue;
                 hash = hash * 31 + prefix->span_count * 4 + prefix->idle * 2 + model_asleep(t);
                 for (i = 0; i < prefix->span_count; i++)
@@ -332,7 +363,8 @@ static void judge_outcome(const struct world_prefix *prefix, uint32_t t, uint32_
         const struct outcome *outcome = &world.outcomes[t][i];
         uint32_t keys = written_by(op, outcome), key;
 
-        if (!outcome->finished || outcome->r)
+        /* A user may not have been told the cut. */
+        if (!outcome->finished || outcome->r || !outcome->cut)
                 return;
         for (key = 0; key < WORLD_KEYS; key++) {
                 struct world_given written = {.key = (uint8_t)key,
@@ -425,13 +457,14 @@ static void judge_newest(const struct world_prefix *prefix, uint32_t key)
 
 static bool is_pressed(void)
 {
-        return world_does(OP_PRESS) || world_does(OP_MOVE) || spec()->unit_count;
+        return world_does(OP_PRESS) || world_does(OP_MOVE) || spec()->unit_count ||
+               world.prefix_after;
 }
 
 /* A reader that was lapped had read no hint for as many as the ring keeps. */
 static void judge_lapped(const struct world_prefix *prefix)
 {
-        uint64_t tail = sb_hint_tail(&prefix->watch->op.watch.ring);
+        uint64_t tail = prefix->user ? UINT64_MAX : sb_hint_tail(&prefix->watch->op.watch.ring);
 
         if (prefix->span_count > 1 && !is_pressed() && tail <= PREFIX_DEPTH)
                 model_fail("lapped after %lu hints", (unsigned long)tail);
@@ -440,16 +473,22 @@ static void judge_lapped(const struct world_prefix *prefix)
 /* What the watch gives when nothing else goes on. */
 static void judge_looks(uint32_t thread, struct world_prefix *prefix)
 {
-        bool idle = prefix->idle, asleep = model_asleep(thread);
+        bool idle = prefix->idle && !sb_bell_is_dirty(handle_of(thread));
+        bool asleep = model_asleep(thread);
         int r;
 
-        r = prefix_look(thread, prefix);
+        if (prefix->user)
+                idle = sb_wait(bus_of(thread), 0) == SB_E_TIMED_OUT;
+        prefix->told = true;
+        r = world_prefix_look(thread, prefix, 0);
         if (r != SB_E_TIMED_OUT && asleep)
                 model_fail("T%u sleeps, and there is something to see", thread);
-        if (r != SB_E_TIMED_OUT && idle && !sb_bell_is_dirty(handle_of(thread)))
+        if (r != SB_E_TIMED_OUT && idle)
                 model_fail("T%u would sleep, and there is something to see", thread);
         while (r != SB_E_TIMED_OUT)
-                r = prefix_look(thread, prefix);
+                r = world_prefix_look(thread, prefix, 0);
+        if (prefix->user)
+                prefix->span[prefix->span_count - 1].reached = UINT64_MAX;
 }
 
 static void judge_prefix(uint32_t thread)
@@ -474,8 +513,7 @@ static void judge_prefix(uint32_t thread)
         for (k = 0; k < WORLD_KEYS; k++)
                 judge_newest(prefix, k);
         judge_lapped(prefix);
-        sb_prefix_close(bus_of(thread), prefix->watch, false);
-        prefix->watch = NULL;
+        prefix_close(thread, prefix);
 }
 
 /* How many versions of a key there are. */
@@ -515,7 +553,7 @@ void world_prefix_judge(struct sb_handle *engine)
         uint32_t t, open = 0;
 
         for (t = 0; t < MODEL_THREADS; t++)
-                open += world.prefixes[t].watch && (model_finished(t) || model_asleep(t));
+                open += world.prefixes[t].open && (model_finished(t) || model_asleep(t));
         if (!open)
                 return;
         /* Some may be stopped for good. What they wrote is told with the engine's next cut. */
@@ -523,6 +561,6 @@ void world_prefix_judge(struct sb_handle *engine)
         if (spec()->keeps)
                 judge_kept(engine);
         for (t = 0; t < MODEL_THREADS; t++)
-                if (world.prefixes[t].watch && (model_finished(t) || model_asleep(t)))
+                if (world.prefixes[t].open && (model_finished(t) || model_asleep(t)))
                         judge_prefix(t);
 }

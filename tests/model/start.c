@@ -812,6 +812,9 @@ static void setup_past(void)
                 case 'r':
                         world_prefix_start_read();
                         break;
+                case 'x':
+                        world.prefix_after = sb_clock_take_cut(setup_handle());
+                        break;
                 case 'j':
                         sb_prefix_join(setup_handle(), 1);
                         break;

@@ -76,6 +76,8 @@ bool user_run_watch(const struct user *user)
 {
         struct world_watch *watch = &world.watches[user->me];
 
+        if (world_prefix_run(user->me, user->op, user->outcome))
+                return true;
         switch (user->op->kind) {
         case OP_WATCH:
                 watch_open(user);

@@ -93,9 +93,12 @@ struct world_span {
         bool lapped;    /* it ended so */
 };
 struct world_prefix {
-        struct sb_prefix_watch *watch; /* NULL: none is open */
+        bool open;
+        struct sb_prefix_watch *watch; /* NULL: users: */
+        struct sb_watch *user;         /* its last change is held by its thread's watch's guard */
         bool within;                   /* of keys that begin as @key does; else of all */
         bool idle;                     /* the last look found nothing */
+        bool told;                     /* the next one takes a cut, whatever hints say */
         enum world_key key;
         const struct sb_version *held; /* by guard 0: the last change, if no look came since */
         uint32_t count, span_count;
@@ -134,6 +137,7 @@ struct world_state {
         struct world_prefix prefixes[MODEL_THREADS];
         struct world_given written[PREFIX_WRITTEN_MAX]; /* since these began, at the start */
         uint32_t written_count;
+        uint64_t prefix_after;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
 };
@@ -254,6 +258,8 @@ void world_prefix_start(void);
 void world_prefix_start_read(void);
 void world_prefix_start_end(void);
 void world_prefix_note(enum world_key key, uint64_t rev, uint64_t cut, uint32_t tag);
+/* The next change. Return: 0, SB_E_LAPPED, SB_E_TIMED_OUT; @deadline_ns counts for users. */
+int world_prefix_look(uint32_t me, struct world_prefix *prefix, uint64_t deadline_ns);
 /* As the same of watches of a key. */
 void world_prefix_judge(struct sb_handle *engine);
 uint64_t world_prefix_hash(uint64_t hash);
@@ -262,6 +268,12 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
 void world_past_clean_up(struct sb_handle *engine);
 /* users.c: does an operation by the public calls. Return: false: it has none of its own. */
 bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outcome *outcome);
+/* users-prefix.c: begin; the next change, which the watch's guard holds until the next look; sleep
+ * until it comes, @any: for any watch of the client. */
+void user_prefix_open(uint32_t me, const struct world_op *op, struct outcome *outcome);
+void user_prefix_let_go(uint32_t me, const struct world_prefix *prefix);
+int user_prefix_next(uint32_t me, struct world_prefix *prefix, uint64_t deadline_ns);
+void user_prefix_sleep(uint32_t me, struct world_prefix *prefix, bool any);
 /* users-watch.c: the next change of a watch; what it gives at the end. */
 int user_watch_next(struct world_watch *watch, uint64_t deadline_ns);
 void user_watch_judge(uint32_t thread);

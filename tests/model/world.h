@@ -81,12 +81,13 @@ enum world_op_kind {
                      WAY_SHORT: twice as deep as others; WAY_BACK: it keeps the first two, and drops
                    */
         OP_NEXT,  /* take the bits of the bell, and all that there is to see; WAY_SHORT: one change.
-                     The last one is held until the next look */
+                     The last one is held until the next look. WAY_MANY: of a prefix: as if its bit
+                     was set */
         OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */
         OP_UNWATCH,
         OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
-        /* begin to watch all keys, with WAY_SHORT those that begin as the key does; OP_NEXT and
-         * what follows it are of this watch then */
+        /* begin to watch all keys; WAY_SHORT: those that begin as the key does; WAY_PAST: from an
+         * earlier cut on. OP_NEXT, OP_SLEEP and OP_UNWATCH are of this watch then */
         OP_PREFIX,
 };
 
@@ -239,9 +240,9 @@ struct world_spec {
         uint8_t prefixed;     /* a bit for each thread that watches all keys from the start on */
         uint8_t within;       /* of these: those that begin as A does */
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
-         * w: memory work; r: the watches of prefixes read all; u: those of threads that do
-         * something end; j: a client has joined for a
-         * prefix as long as A's within, and was killed and reaped */
+         * w: memory work; x: the cut of WAY_PAST is taken; r: the watches of prefixes read all; u:
+         * those of threads that do something end; j: a client has joined for a prefix as long as
+         * A's within, and was killed and reaped */
         const char *past;
         bool keeps;      /* no key has more than a full ring names, at the end */
         uint32_t guards; /* users: guard words that are made at the start, and free [1] */
