@@ -27,12 +27,8 @@ static bool has_prefix(const struct scene_prefix *prefix, uint32_t key)
         return name.len >= prefix->len && memcmp(name.data, begin.data, prefix->len) == 0;
 }
 
-void scene_prefix_begin(struct scene *of, uint32_t actor, uint32_t watch)
+static void begin_at(const struct scene *of, struct scene_prefix *prefix, const struct fact *facts)
 {
-        struct scene_prefix *prefix = &of->prefix[actor][watch];
-        struct fact facts[SCENE_KEYS];
-
-        scene_observe(of, NOW, facts);
         for (uint32_t key = 0; key < of->key_count; key++) {
                 prefix->last[key].known = true;
                 prefix->last[key].value = facts[key].state == FACT_VALUE;
@@ -40,17 +36,29 @@ void scene_prefix_begin(struct scene *of, uint32_t actor, uint32_t watch)
         }
 }
 
+void scene_prefix_begin(struct scene *of, uint32_t actor, uint32_t watch)
+{
+        struct fact facts[SCENE_KEYS];
+
+        scene_observe(of, NOW, facts);
+        begin_at(of, &of->prefix[actor][watch], facts);
+}
+
 void scene_prefix_open(struct scene *of, const struct act *act, struct result *ret)
 {
         struct scene_prefix *prefix = &of->prefix[act->actor][act->len];
         struct sb_bytes bytes = scene_key(act->key);
+        bool after = act->expect == THEN;
 
         bytes.len = act->tag;
-        ret->code = sb_watch_open(&of->bus[act->actor], bytes, SB_PREFIX, SB_ANY_REV,
+        ret->code = sb_watch_open(&of->bus[act->actor], bytes,
+                after ? SB_PREFIX | SB_AFTER_CUT : SB_PREFIX, after ? of->marked_cut : SB_ANY_REV,
                 &of->watch[act->actor][act->len]);
         *prefix = (struct scene_prefix){.stands = ret->code == 0, .key = act->key, .len = act->tag};
         of->watch_key[act->actor][act->len] = act->key;
-        if (ret->code == 0 && !of->is_set_up)
+        if (after)
+                begin_at(of, prefix, of->marked);
+        else if (ret->code == 0 && !of->is_set_up)
                 scene_prefix_begin(of, act->actor, act->len);
 }
 

@@ -250,6 +250,7 @@ void scene_set_up(struct scene *scene)
         scene_facts(scene, scene->asleep[OTHER] ? ENGINE : OTHER, facts);
         for (uint32_t key = 0; key < scene->key_count; key++)
                 scene->then[key] = facts[key].rev;
+        scene_observe(scene, scene->marked_cut, scene->marked);
         scene->is_set_up = true;
 }
 

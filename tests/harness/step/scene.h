@@ -96,7 +96,7 @@ enum act_kind {
         SLEEP,       /* sb_wait(): the client sleeps until its next act, or code 0: it did not */
         STAND,       /* the same, when its descriptor waits in its place */
         /* a watch of all keys that begin with the first `tag` bytes of `key`; WATCH_NEXT, key: that
-         * one */
+         * one; expect THEN: from the cut of mark "m" on, which the setup made */
         PREFIX,
 };
 
@@ -183,9 +183,10 @@ struct scene {
         void *bed[SCENE_PEERS][5]; /* where a call that sleeps is left */
         uint32_t strays;           /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
-        uint64_t ways_given;         /* behind lost races for a word */
-        uint64_t slept_ns;           /* by writes that wait for memory, at work or asleep */
-        uint64_t crowd[SCENE_CROWD]; /* blocks that APART took */
+        struct fact marked[SCENE_KEYS]; /* what the keys had in it */
+        uint64_t ways_given;            /* behind lost races for a word */
+        uint64_t slept_ns;              /* by writes that wait for memory, at work or asleep */
+        uint64_t crowd[SCENE_CROWD];    /* blocks that APART took */
         uint32_t crowd_count;
         size_t image_size;
         unsigned char image[SCENE_IMAGE_MAX + SCENE_PEERS * SCENE_HEAP]
