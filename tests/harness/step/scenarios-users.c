@@ -19,7 +19,7 @@
  *   transaction that is over; and newer than that one;
  * - of @above bytes: newest ones over others; a tombstone.
  * Where the fewest bytes live, there is the row; behind that, room for others. */
-#define APART_KEYS(below, above)                                                                   \
+#define APART_BELOW(below)                                                                         \
         DO(OTHER, KEEP, K(RULED_KEY), T(KEEP_ONE, RULED_COUNT)), DO(OTHER, SET, K(5), V(10, 100)), \
                 DO(OTHER, SET, K(1), V(11, 100)), DO(OTHER, SET, K(2), V(12, 100)),                \
                 DO(OTHER, SET, K(3), V(13, 100)), DO(OTHER, SET, K(4), V(14, 100)),                \
@@ -27,14 +27,16 @@
                 DO(OTHER, APART, K(7), V(17, below)), DO(OTHER, APART, K(5), V(20, below)),        \
                 DO(OTHER, APART, K(0), V(25, below)), DO(OTHER, TXN, K(1), T(21, 1 | TXN_LONGER)), \
                 DO(OTHER, APART, K(6), V(26, below)), DO(OTHER, SNAPSHOT),                         \
-                DO(OTHER, APART, K(1), V(31, below)), DO(OTHER, APART, K(5), V(30, above)),        \
-                DO(OTHER, APART, K(0), V(35, above)), DO(OTHER, MARK),                             \
-                DO(OTHER, APART, K(0), V(45, above)), DO(OTHER, MARK_DROP),                        \
+                DO(OTHER, APART, K(1), V(31, below))
+#define APART_ABOVE(above)                                                                         \
+        DO(OTHER, APART, K(5), V(30, above)), DO(OTHER, APART, K(0), V(35, above)),                \
+                DO(OTHER, MARK), DO(OTHER, APART, K(0), V(45, above)), DO(OTHER, MARK_DROP),       \
                 DO(OTHER, APART, K(4), .len = 0), DO(OTHER, APART, K(6), V(36, above)),            \
                 DO(OTHER, APART, K(7), V(27, 150)),                                                \
                 DO(OTHER, APART, K(3), V(23, 150), .expect = 1),                                   \
                 DO(OTHER, APART, K(2), V(22, 150)), DO(OTHER, SNAPSHOT_READ), DO(OTHER, THIN)
-#define LARGE_TOO DO(OTHER, LARGE, K(9), V(50, 1100))
+#define APART_KEYS(below, above) APART_BELOW(below), APART_ABOVE(above)
+#define LARGE_TOO                DO(OTHER, LARGE, K(9), V(50, 1100))
 
 #define FRAGMENTED(below, above)                                                                   \
         .wish = {.size = 40u << 9, .guard_inline = 40}, .key_count = 8,                            \
@@ -94,6 +96,14 @@ const struct step_scenario step_scenarios_users[] = {
                 .operation = {DO(SUBJECT, SET, K(6), V(33, 30)),
                         DO(SUBJECT, SET, K(3), V(34, 1900))},
                 .others = {DO(OTHER, SET, K(6), V(40, 10)), DO(OTHER, GET, K(6))}},
+        {.name = "prefix: next where versions move",
+                .wish = {.size = 40u << 9, .guard_inline = 40},
+                .key_count = 8,
+                .flags = TRIAL_USERS | TRIAL_ROWS | TRIAL_WATCHES | TRIAL_PREFIXES,
+                .setup = {APART_BELOW(150), DO(SUBJECT, PREFIX, K(0)), APART_ABOVE(34)},
+                .operation = {DO(SUBJECT, WAIT), DO(SUBJECT, WATCH_NEXT, K(0)),
+                        DO(SUBJECT, WATCH_NEXT, K(0)), DO(SUBJECT, WATCH_NEXT, K(0))},
+                .others = {LARGE_TOO}},
         {.name = "call: get",
                 .key_count = 3,
                 .flags = TRIAL_USERS,

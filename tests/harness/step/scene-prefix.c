@@ -111,7 +111,7 @@ void scene_prefix_next(struct scene *of, const struct act *act, struct result *r
                 return;
         key = scene_guard_key(&guard);
         ret->rev = guard.rev;
-        if (key >= of->key_count || !has_prefix(prefix, key)) {
+        if (key == SCENE_KEYS || !has_prefix(prefix, key)) {
                 ret->code = BAD_KEY;
         } else {
                 ret->seen[key] = scene_guard_fact(of, &guard, key);
