@@ -15,7 +15,7 @@
 #include "tests/harness/test.h"
 
 #define EVERY      4  /* a quick run takes every fourth access */
-#define EVERY_ROWS 16 /* where versions move, one in 16 */
+#define EVERY_ROWS 16 /* where versions move, or prefixes are watched, one in 16 */
 #define ROWS_SHARE 3
 
 static uint64_t first;
@@ -47,7 +47,7 @@ static bool has(const struct step_scenario *scenario, uint32_t target)
 /* The scenario's operation, with each kind of damage. */
 static bool hostile(const struct step_scenario *scenario, struct trial_report *report)
 {
-        bool rows = scenario->flags & TRIAL_ROWS;
+        bool rows = scenario->flags & (TRIAL_ROWS | TRIAL_PREFIXES);
         uint64_t some = rows && every > 1 ? EVERY_ROWS : every;
 
         shared_count += (scenario->flags & (TRIAL_ROWS | TRIAL_WATCHES)) != 0;

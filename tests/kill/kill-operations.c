@@ -15,6 +15,7 @@
 
 #define REAPER_IMAGES_QUICK 24
 #define REAPER_IMAGES_ADOPT 6
+#define PREFIXES_SHARE      4 /* of watches of prefixes, a quick run takes one in so many */
 #define REAPER_IMAGES_LONG  UINT32_MAX
 #define EVERY_LATE          8
 
@@ -28,13 +29,16 @@ static bool adopts(const struct step_scenario *scenario)
 
 static bool reaper(const struct step_scenario *scenario, struct trial_report *report)
 {
+        uint32_t images = adopts(scenario) ? REAPER_IMAGES_ADOPT : REAPER_IMAGES_QUICK;
+
         /* A full segment takes ten times as many instructions as others. */
         if ((scenario->flags & TRIAL_FULL) && !getenv("SB_TEST_LONG"))
                 return true;
         if (getenv("SB_TEST_LONG"))
                 return trial_reaper(scenario, REAPER_IMAGES_LONG, report);
-        return trial_reaper(
-                scenario, adopts(scenario) ? REAPER_IMAGES_ADOPT : REAPER_IMAGES_QUICK, report);
+        if (scenario->flags & TRIAL_PREFIXES)
+                images /= PREFIXES_SHARE;
+        return trial_reaper(scenario, images, report);
 }
 
 /* A quick run takes the scenarios that ask for it by TRIAL_LATE. */

@@ -5,8 +5,8 @@
  * one of the possible orders. trial.h says which instructions that takes.
  *
  * SB_TEST_LONG=1: both kinds of keys everywhere, the reaper at more images, and all stops where
- * versions move: there a quick run takes every fourth one. SB_FIRST=n: it takes others. runs.h
- * names other variables.
+ * versions move, where a quick run takes every fourth one, and beside watches of prefixes, of which
+ * it takes every second one. SB_FIRST=n: it takes others. runs.h names other variables.
  */
 #include <stdlib.h>
 
@@ -17,6 +17,7 @@
 #define REAPER_IMAGES_QUICK 1
 #define REAPER_IMAGES_LONG  24
 #define EVERY_ROWS          4
+#define EVERY_PREFIXES      2
 
 static uint64_t first;
 
@@ -38,7 +39,10 @@ static bool stopped(const struct step_scenario *scenario, struct trial_report *r
 
 static bool resume(const struct step_scenario *scenario, struct trial_report *report)
 {
-        uint64_t every = scenario->flags & TRIAL_ROWS && !is_long() ? EVERY_ROWS : 1;
+        uint64_t every = is_long()                          ? 1
+                         : scenario->flags & TRIAL_ROWS     ? EVERY_ROWS
+                         : scenario->flags & TRIAL_PREFIXES ? EVERY_PREFIXES
+                                                            : 1;
 
         return !scenario->others[0].kind || trial_resume(scenario, first, every, report);
 }

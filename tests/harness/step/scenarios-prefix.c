@@ -17,7 +17,7 @@
 
 const struct step_scenario step_scenarios_prefix[] = {
         {.name = "prefix: open",
-                SCENE_LATE,
+                SCENE_FLAGS,
                 .setup = {THREE_KEYS},
                 .operation = {DO(SUBJECT, PREFIX, SOME), DO(SUBJECT, WATCH_NEXT, SOME)},
                 .others = {DO(OTHER, SET, K(1), V(20, 12)), DO(OTHER, DELETE, K(1)),
