@@ -170,6 +170,7 @@ void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node)
 
 /* ---- keeping ---- */
 
+/* Fault GIVE_WAY_UNSAID: it is given up, and not said. */
 bool sb_prefix_awaits_any(
         struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
 {
@@ -184,7 +185,6 @@ bool sb_prefix_awaits_any(
                         continue;
                 if (!give_way)
                         return true;
-                /* Before it goes. Fault GIVE_WAY_UNSAID: left out. */
                 if (!SB_FAULT(GIVE_WAY_UNSAID))
                         sb_hint_raise_gone(&view, stamp);
         }

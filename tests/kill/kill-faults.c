@@ -109,6 +109,8 @@ static const struct known {
         {"AWAIT_UNEQUAL", "prefix: set, read in between", STALL},
         {"GIVEN_UP_UNASKED", "prefix: set, with which half of the hints are over", KILL},
         {"HINT_UNTAILED", "prefix: set, on which another one sleeps", STALL},
+        {"AGAIN_HINTS_LATE", "prefix: open where another watch stands", RESUME},
+        {"GIVE_WAY_UNSAID", "prefix: next, of which some gave way", KILL},
         {"LENGTHS_UNASKED", "prefix: memory work behind the last watch", RESUME},
         {"CLEAR_UNASKED", "prefix: memory work behind the last watch", RESUME},
         {"JOIN_OLD_TURN", "prefix: memory work behind the last watch", RESUME},
