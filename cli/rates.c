@@ -363,7 +363,8 @@ static bool rates_grow(void **array, size_t *size, size_t count, size_t item)
 static void rates_see_watch(void *argument, const struct sb_admin_watch *watch)
 {
         struct cli_rates *rates = argument;
-        uint64_t hash = rates_hash(watch->key);
+        /* A prefix is none of the keys, and may look like one. */
+        uint64_t hash = rates_hash(watch->key) + watch->prefix;
         struct cli_rates_key *key;
 
         if (!rates_grow((void **)&rates->watches, &rates->watch_size, rates->watch_count,
@@ -374,12 +375,14 @@ static void rates_see_watch(void *argument, const struct sb_admin_watch *watch)
                 return;
         }
         if (!rates->watched_count || rates->watched[rates->watched_count - 1].hash != hash) {
-                const struct known *known = rates_see(rates, watch->key, watch->rev, false);
+                const struct known *known =
+                        watch->prefix ? NULL : rates_see(rates, watch->key, watch->rev, false);
                 unsigned char *bytes = rates->watched[rates->watched_count].bytes;
 
                 key = &rates->watched[rates->watched_count];
                 *key = (struct cli_rates_key){.bytes = bytes,
                         .hash = hash,
+                        .prefix = watch->prefix,
                         .rev = watch->rev,
                         .rate = known ? (double)known->rate : 0};
                 if (!rates_copy_key(key, watch->key)) {

@@ -29,6 +29,7 @@
 struct cli_rates_key {
         unsigned char *bytes;
         size_t len;
+        bool prefix; /* of a watch: rev counts changes */
         uint64_t hash, rev;
         double rate;               /* writes a second; of a key that was seen once: 0 */
         uint32_t watchers, behind; /* of them are */

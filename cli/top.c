@@ -124,17 +124,17 @@ static const struct column client_columns[] = {{"CLIENT", 6, 0}, {"PID", 8, 0}, 
 #define KEY_COLUMNS    (sizeof(key_columns) / sizeof(key_columns[0]))
 #define CLIENT_COLUMNS (sizeof(client_columns) / sizeof(client_columns[0]))
 
-/* A line of a table: cells from the right-hand side of their columns, then @last. */
+/* A line of a table: cells, each at the right-hand end of its column, then @last and @behind. */
 static void top_put_line(const struct top *top, FILE *to, const struct column *columns,
-        size_t count, char cells[][TEXT_MAX], struct sb_bytes last)
+        size_t count, char cells[][TEXT_MAX], struct sb_bytes last, const char *behind)
 {
         for (size_t i = 0; i < count; i++)
                 if (top->columns >= columns[i].from)
                         fprintf(to, "%*s", columns[i].width, cells ? cells[i] : columns[i].title);
-        if (last.len)
+        if (last.len || *behind)
                 fputs("  ", to);
         cli_write_escaped(to, last);
-        putc('\n', to);
+        fprintf(to, "%s\n", behind);
 }
 
 /* Items of the head: as many in a line as there is room for. */
@@ -209,6 +209,8 @@ static void top_put_key(const struct top *top, FILE *to, const struct cli_rates_
 
         snprintf(
                 cells[0], TEXT_MAX, key->rate > 0 && key->rate < 9.95 ? "%.1f" : "%.0f", key->rate);
+        if (key->prefix)
+                strcpy(cells[0], "-");
         snprintf(cells[1], TEXT_MAX, "%" PRIu64, key->rev);
         if (key->watchers) {
                 snprintf(cells[2], TEXT_MAX, "%u", key->watchers);
@@ -218,8 +220,8 @@ static void top_put_key(const struct top *top, FILE *to, const struct cli_rates_
                 snprintf(cells[4], TEXT_MAX, "%" PRIu64, key->lag);
                 cli_age_words(key->behind_ns, cells[5]);
         }
-        top_put_line(
-                top, to, key_columns, KEY_COLUMNS, cells, (struct sb_bytes){key->bytes, key->len});
+        top_put_line(top, to, key_columns, KEY_COLUMNS, cells,
+                (struct sb_bytes){key->bytes, key->len}, key->prefix ? "..." : "");
 }
 
 static const char *top_state(const struct sb_admin_client *client)
@@ -241,7 +243,7 @@ static void top_put_client(const struct top *top, FILE *to, const struct sb_admi
         snprintf(cells[6], TEXT_MAX, "%u", client->guards);
         cli_bytes_words(client->pinned_bytes, cells[7]);
         snprintf(cells[8], TEXT_MAX, "%u", client->snapshots);
-        top_put_line(top, to, client_columns, CLIENT_COLUMNS, cells, (struct sb_bytes){0});
+        top_put_line(top, to, client_columns, CLIENT_COLUMNS, cells, (struct sb_bytes){0}, "");
 }
 
 /* All of it as text, in so many lines. Return: NULL without memory. */
@@ -266,11 +268,11 @@ static char *top_text(const struct top *top)
                 client_lines = top->client_count;
         key_lines = left - client_lines < key_count ? left - client_lines : key_count;
         putc('\n', to);
-        top_put_line(top, to, key_columns, KEY_COLUMNS, NULL, (struct sb_bytes){"KEY", 3});
+        top_put_line(top, to, key_columns, KEY_COLUMNS, NULL, (struct sb_bytes){"KEY", 3}, "");
         for (size_t i = 0; i < key_lines; i++)
                 top_put_key(top, to, &keys[i]);
         putc('\n', to);
-        top_put_line(top, to, client_columns, CLIENT_COLUMNS, NULL, (struct sb_bytes){0});
+        top_put_line(top, to, client_columns, CLIENT_COLUMNS, NULL, (struct sb_bytes){0}, "");
         for (size_t i = 0; i < client_lines; i++)
                 top_put_client(top, to, &top->clients[i]);
         if (fclose(to) == 0)
@@ -308,7 +310,7 @@ static void top_print_json(const struct top *top)
         cli_json_end();
         for (size_t i = 0; i < key_count; i++) {
                 cli_json_begin();
-                cli_json_text("about", "key");
+                cli_json_text("about", keys[i].prefix ? "prefix" : "key");
                 cli_json_bytes(
                         "key", (struct sb_bytes){keys[i].bytes, keys[i].len}, top->cli->base64);
                 cli_json_number("rev", keys[i].rev);

@@ -7,6 +7,8 @@
  * Always true: nothing here writes to the segment but the pin of its own record, and a pin covers
  * no more than a few hundred buckets.
  */
+#include <string.h>
+
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "shm/base/word.h"
@@ -14,6 +16,7 @@
 #include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -71,11 +74,20 @@ static void admin_watches_walk_key(struct sb_handle *handle, const struct sb_ver
 
         if (!node || !watch.key.len)
                 return;
+        if (watch.key.len >= SB_WATCH_PREFIX &&
+                memcmp(watch.key.data, SB_RESERVED_WATCH, SB_WATCH_PREFIX) == 0) {
+                watch.prefix = true;
+                watch.key.data = version->bytes + SB_WATCH_PREFIX;
+                watch.key.len -= SB_WATCH_PREFIX;
+        }
         /* Bound: damage. Blocks that go round. */
         for (at = sb_pin_load(handle, &node->ring);
                 at && sb_damage_step(handle, &left) && sb_ring_view(handle, at, &view);
                 at = sb_pin_load(handle, &view.ring->more))
                 for (uint32_t i = 0; i < view.watcher_count; i++) {
+                        /* Relaxed: for display. Only the first block has slots. */
+                        if (watch.prefix && view.slot_count)
+                                watch.rev = sb_load_relaxed(&view.ring->tail);
                         watch.place = sb_offset_of(segment, &view.watchers[i]);
                         /* Relaxed: for display. */
                         if (admin_watches_read(segment, sb_load_relaxed(&view.watchers[i]), &watch))

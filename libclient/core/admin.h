@@ -56,13 +56,16 @@ struct sb_admin_client {
 
 /* One watch. */
 struct sb_admin_watch {
-        struct sb_bytes key; /* it lies in the segment: good for the call that it is given to */
-        uint64_t rev;        /* the key's newest one, which may be undecided */
-        uint64_t place;      /* no other watch that stands now has it */
-        uint32_t client;     /* number */
-        uint32_t bit;        /* by which its client is told */
-        uint32_t wakes;      /* a count that moves when the client is woken */
-        bool behind;         /* something came since the client last waited */
+        /* The key, or a prefix; it lies in the segment: good for the call that it is given to. */
+        struct sb_bytes key;
+        bool prefix;
+        uint64_t rev;    /* the key's newest one, which may be undecided; of a prefix a count
+                            of changes */
+        uint64_t place;  /* no other watch that stands now has it */
+        uint32_t client; /* number */
+        uint32_t bit;    /* by which its client is told */
+        uint32_t wakes;  /* a count that moves when the client is woken */
+        bool behind;     /* something came since the client last waited */
 };
 typedef void sb_admin_watch_seen(void *argument, const struct sb_admin_watch *watch);
 
