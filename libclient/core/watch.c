@@ -452,7 +452,10 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
                 r = watch_await(bus, watch, seen, deadline_ns);
                 if (r != 0)
                         return watch_settled(bus, r);
-                watch_take_bits(bus);
+                /* One that spins and sees the spot move leaves the bits for the next turn: their
+                 * lines are just being written by the process that tells. */
+                if (bus->watches.spin_ns == 0 || watch->prefix || watch_spot(watch) == seen)
+                        watch_take_bits(bus);
         }
 }
 

@@ -363,6 +363,9 @@ static bool watch_newest(
 {
         ret->word = sb_pin_load(handle, watch->cell);
         ret->head = sb_version_at(&handle->segment, ret->word & SB_OFFSET_MASK);
+        /* The reader wants the value, too, which begins in the next line as a rule. */
+        if (ret->head)
+                __builtin_prefetch((const unsigned char *)ret->head + SB_LINE);
         if (!ret->head || !sb_version_fits(&handle->segment, ret->head))
                 return false;
         ret->version = sb_stamp_effective(handle, ret->head, &ret->settled);
@@ -398,6 +401,9 @@ static struct sb_version *watch_find_change(
         do {
                 if (!watch_newest(handle, watch, &newest))
                         return NULL;
+                /* A watcher that keeps up needs no ring. */
+                if (newest.version->rev == want)
+                        return newest.version;
                 version = watch_at(handle, watch, &newest, want, &trimmed);
                 if (version->rev == want || !trimmed)
                         return version; /* or the key's first one in another life */
