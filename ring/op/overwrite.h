@@ -307,6 +307,9 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
                 SB_UNLIKELY(!sb_overwrite_block(
                         handle, sizeof(*version) + key_len + value_len, &block)))
                 return SB_OVERWRITE_LEFT;
+        /* A watcher has just read the head of what the last write replaced, which is this block
+         * now: so it comes back while the key is looked for, and not behind that. */
+        sb_prefetch_write(handle->segment.base + block.offset);
         era = sb_find_pin(handle);
         if (SB_UNLIKELY(!sb_find_plain(
                     handle, key, key_len, sb_find_hash(handle, key, key_len), era, &found))) {

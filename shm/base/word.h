@@ -109,6 +109,17 @@ static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint
 /* A thread's stores become visible to all before its later loads. */
 #define sb_fence_full() atomic_thread_fence(memory_order_seq_cst)
 
+/* Fetch a line that is about to be written, away from other processes. The compiler's own asks for
+ * it to be read, unless it is told of the processor. */
+static inline void sb_prefetch_write(const void *address)
+{
+#ifdef __x86_64__
+        __asm__("prefetchw %0" : : "m"(*(const char *)address));
+#else
+        __builtin_prefetch(address, 1);
+#endif
+}
+
 /* One polite turn of a spinning loop. */
 #define sb_stall() ck_pr_stall()
 
