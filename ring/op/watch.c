@@ -308,16 +308,17 @@ static struct sb_version *watch_below(
         return NULL;
 }
 
-/* Where the walk down to revision @want begins: at the nearest later one that a slot names, by
- * steps that double; else at @newest. */
+/* Where the walk down to revision @want begins: at the first later one that a slot may be followed
+ * to, or one near to it, by steps that double; else at @newest. */
 static struct sb_version *watch_begin_walk(struct sb_handle *handle,
         const struct sb_op_watch *watch, struct sb_version *newest, uint64_t want)
 {
+        uint64_t gone = sb_ring_gone(&watch->ring), from = want > gone ? want : gone, step;
         struct sb_version *version;
-        uint64_t step;
 
-        for (step = 1; want + step < newest->rev; step *= 2) {
-                version = sb_ring_find(handle, &watch->ring, want + step);
+        /* A ring that is not open says that all is gone. */
+        for (step = 1; from < newest->rev && step < newest->rev - from; step *= 2) {
+                version = sb_ring_find(handle, &watch->ring, from + step);
                 if (version)
                         return version;
         }
