@@ -458,11 +458,32 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+static void test_a_sleeping_watcher_of_a_prefix_learns_that_agentd_is_gone(void)
+{
+        struct sb_options options = {.size = sizeof(options), .access = SB_PEER};
+        struct sb_guard change = {0};
+        struct sb_watch *watch = NULL;
+        struct daemon daemon;
+        struct sb_bus *bus;
+
+        CHECK(daemon_start(&daemon));
+        options.bus = daemon.place.directory;
+        CHECK_EQ(sb_open(&options, &bus), 0);
+        CHECK_EQ(sb_watch_open(bus, (struct sb_bytes){"storm/", 6}, SB_PREFIX, SB_ANY_REV, &watch),
+                0);
+        CHECK_EQ(sb_watch_next(watch, daemon_now_ns() + 1000000, &change), SB_E_TIMED_OUT);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK_EQ(sb_watch_next(watch, SB_FOREVER, &change), SB_E_DETACHED);
+        CHECK_EQ(sb_wait(bus, SB_FOREVER), SB_E_DETACHED);
+        CHECK(!sb_watch_close(watch) && !sb_close(bus));
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         if (!daemon_begin())
                 return 1;
         RUN(test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on);
+        RUN(test_a_sleeping_watcher_of_a_prefix_learns_that_agentd_is_gone);
         return daemon_end(test_end());
 }
