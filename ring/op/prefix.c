@@ -77,7 +77,7 @@ bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
                 sb_op_prefix_let_go(handle, watch);
                 /* Before the cut: a change above it is hinted behind this. */
                 watch->hint = sb_hint_tail(ring);
-                watch->cut = prefix_take_cut(handle, watch);
+                watch->cut = watch->joined = prefix_take_cut(handle, watch);
                 prefix_fault_tail(watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */
                 sb_cas64_full(&ring->ring->given, 0, watch->cut);
@@ -314,9 +314,11 @@ bool sb_op_prefix_take(struct sb_handle *handle, const struct sb_op_prefix *watc
 
         sb_pin(handle);
         /* Behind the pin: where nothing above the watch's cut has left its chain yet, the version
-         * is still where it was listed, and stays there under this pin. Fault TAKE_UNASKED: that
-         * is not asked. */
-        version = sb_op_prefix_whole(watch) || SB_FAULT(TAKE_UNASKED)
+         * is still where it was listed, and stays there under this pin. Of what came before the
+         * watch joined, a process may take something out that had asked before. Fault TAKE_UNASKED:
+         * neither is asked. */
+        version = (sb_op_prefix_whole(watch) && listed->stamp > watch->joined) ||
+                                  SB_FAULT(TAKE_UNASKED)
                           ? sb_version_at(segment, listed->at)
                           : prefix_seek(handle, watch, listed);
         found = version && sb_version_fits(segment, version);

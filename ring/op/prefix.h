@@ -42,6 +42,8 @@ struct sb_op_prefix {
         uint32_t prefix_len;
         uint64_t hint; /* the next one to read */
         uint64_t cut;  /* every change up to it was given */
+        /* What has a successor above this cut, no process takes out that did not ask the watch. */
+        uint64_t joined;
         uint32_t snapshot;
         bool holds;   /* a snapshot of the cut that the watch began at is open */
         bool asks;    /* the next reading is the first behind sb_op_prefix_after(); */
