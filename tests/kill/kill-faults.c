@@ -84,7 +84,7 @@ static const struct known {
         {"MARK_CUT_CLOSED", "call: mark, read, drop", KILL},
         {"TXN_DISPOSE_HEAD_ONLY", "commit that others get in the way of, set, memory work", LATE},
         {"SLICE_SKIPS_CHUNK", "slices of a sweep", RESUME},
-        {"COPY_COUNTS", "call: large value where newest versions lie", KILL},
+        {"COPY_COUNTS", "watch: set and large value where versions move", KILL},
         {"COPY_LISTED", "call: large value where newest versions lie", KILL},
         {"MOVE_UNSTAMPED", "call: large value where newest versions lie", KILL},
         {"MOVE_STORED", "call: large value where newest versions lie", RESUME},
