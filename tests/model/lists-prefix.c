@@ -19,6 +19,7 @@
 #define NEXT     {OP_NEXT, KEY_A}
 #define LOOK     {OP_NEXT, KEY_A, .way = WAY_MANY}
 #define FIRST    {OP_NEXT, KEY_A, .way = WAY_SHORT}
+#define VIEW     {OP_VIEW, KEY_A}
 #define WAIT     {OP_SLEEP, KEY_A, .way = WAY_MANY}
 #define SLEEP    {OP_SLEEP, KEY_A}
 #define UNWATCH  {OP_UNWATCH, KEY_A}
@@ -109,6 +110,14 @@ static const struct world_case prefixes[] = {
                 .past = "sa", .users = true, .guards = 4}, 2, 1},
         {"prefix: users: from an earlier cut, beside a delete", {START_PAIR, {OPS(PAST, NEXT), OPS(DELETE_A, WORK, WORK)}, .past = "xs",
                 .users = true, .guards = 4}, 2, 1},
+        {"prefix: users: a view beside sets and a prune", {START_PAIR, {OPS(ALL, VIEW, NEXT), OPS(SET_A, SET_A, WORK)}, .users = true,
+                .guards = 4}, 2, 1},
+        {"prefix: users: a late view beside sets and a prune", {START_PAIR, {OPS(VIEW, NEXT), OPS(SET_A, SET_A, WORK)}, .prefixed = 1,
+                .past = "sb", .users = true, .guards = 4}, 2, 2},
+        {"prefix: users: a late view beside a delete and a removal", {START_PAIR, {OPS(VIEW, NEXT), OPS(DELETE_A, WORK, WORK)},
+                .prefixed = 1, .users = true, .guards = 4}, 2, 2},
+        {"prefix: users: a late view while memory is short", {START_PAIR, {OPS(VIEW, NEXT), OPS(PRESS, SET_A, PRESS)}, .prefixed = 1,
+                .past = "sa", .users = true, .guards = 4}, 2, 2},
         {"prefix: users: closes and opens beside sets", {START_VALUE, {OPS(NEXT, UNWATCH, WITHIN, NEXT), OPS(SET_A, SET_A)}, .prefixed = 1,
                 .users = true, .guards = 4}, 2, 1},
         {"prefix: users: sleeps beside a set and a delete", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A, DELETE_A)}, .prefixed = 1,

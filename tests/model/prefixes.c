@@ -233,6 +233,9 @@ bool world_prefix_run(uint32_t me, const struct world_op *op, struct outcome *ou
                 else
                         prefix_sleep(me, prefix);
                 return true;
+        case OP_VIEW:
+                user_prefix_view(prefix);
+                return true;
         case OP_UNWATCH:
                 if (prefix->user)
                         user_prefix_let_go(me, prefix);
@@ -433,6 +436,24 @@ static void judge_txn(
         }
 }
 
+/* What a reader saw at the cut that its watch began at is what the first change replaced. */
+static void judge_view(const struct world_prefix *prefix, uint32_t key)
+{
+        uint32_t i;
+
+        for (i = 0; i < prefix->count && prefix->viewed; i++) {
+                const struct world_given *given = &prefix->given[i];
+
+                if (given->key != key || given->cut <= prefix->viewed)
+                        continue;
+                if (prefix->view[key] && given->rev != prefix->view[key] + 1)
+                        model_fail("%s was at revision %lu, and its first change is %lu",
+                                world_key(key), (unsigned long)prefix->view[key],
+                                (unsigned long)given->rev);
+                return;
+        }
+}
+
 /* When nothing else goes on the last one given is what is there. */
 static void judge_newest(const struct world_prefix *prefix, uint32_t key)
 {
@@ -512,6 +533,8 @@ static void judge_prefix(uint32_t thread)
         }
         for (k = 0; k < WORLD_KEYS; k++)
                 judge_newest(prefix, k);
+        for (k = 0; k < WORLD_KEYS && prefix->span_count == 1; k++)
+                judge_view(prefix, k);
         judge_lapped(prefix);
         prefix_close(thread, prefix);
 }

@@ -1,4 +1,6 @@
 /* Watches of a prefix by the public calls; see world.h. */
+#include <string.h>
+
 #include "shm/base/result.h"
 #include "tests/model/users.h"
 
@@ -82,4 +84,61 @@ void user_prefix_sleep(uint32_t me, struct world_prefix *prefix, bool any)
                 MODEL_CHECK(!sb_wait(bus_of(me), UINT64_MAX));
         while (world_prefix_look(me, prefix, UINT64_MAX) != 0)
                 ;
+}
+
+/* A key that was there then, and none twice. */
+static void prefix_see(
+        struct world_prefix *prefix, uint64_t view[WORLD_KEYS], struct sb_guard *guard)
+{
+        uint32_t key = user_key_number(guard);
+
+        MODEL_CHECK(guard->cut <= prefix->span[0].begun && !view[key]);
+        user_read_guard(guard, key);
+        view[key] = guard->rev;
+        sb_guard_release(guard);
+}
+
+/* What was written up to the cut is seen, and what was written last up to it. */
+static void prefix_check_view(uint64_t cut, const uint64_t view[WORLD_KEYS])
+{
+        uint32_t i, k;
+
+        for (i = 0; i < world.written_count; i++) {
+                const struct world_given *written = &world.written[i];
+
+                if (written->cut > cut)
+                        continue;
+                for (k = i + 1; k < world.written_count; k++)
+                        if (world.written[k].key == written->key && world.written[k].cut <= cut)
+                                break;
+                if (k == world.written_count && view[written->key] < written->rev)
+                        MODEL_CHECK(written->tag == NO_TAG && !view[written->key]);
+        }
+}
+
+void user_prefix_view(struct world_prefix *prefix)
+{
+        uint64_t cut = sb_watch_cut(prefix->user), view[WORLD_KEYS] = {0};
+        struct sb_scan_options how = {.size = sizeof how, .cut = cut};
+        struct sb_bytes bytes = {world_key(prefix->key), prefix->within};
+        struct sb_guard guard;
+        struct sb_scan *scan;
+        int r;
+
+        /* It may have begun anew since. */
+        if (prefix->span_count > 1)
+                return;
+        r = sb_scan_open_at(bus_of((uint32_t)(prefix - world.prefixes)), bytes, &how, &scan);
+        if (r == SB_E_LAPPED)
+                return;
+        MODEL_CHECK(!r);
+        while (!(r = sb_scan_next(scan, &guard)))
+                prefix_see(prefix, view, &guard);
+        sb_scan_close(scan);
+        if (r == SB_E_LAPPED)
+                return;
+        MODEL_CHECK(r == SB_E_NOT_FOUND);
+        prefix_check_view(cut, view);
+        prefix->viewed = cut;
+        memcpy(prefix->view, view, sizeof view);
 }

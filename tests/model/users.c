@@ -541,6 +541,7 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
         case OP_NEXT:
         case OP_SLEEP:
         case OP_UNWATCH:
+        case OP_VIEW:
                 return user_run_watch(&user);
         default:
                 return user_run_past(&user);

@@ -102,6 +102,7 @@ struct world_prefix {
         enum world_key key;
         const struct sb_version *held; /* by guard 0: the last change, if no look came since */
         uint32_t count, span_count;
+        uint64_t viewed, view[WORLD_KEYS]; /* OP_VIEW: the cut, or 0; revisions, or 0 */
         struct world_span span[PREFIX_SPANS_MAX];
         struct world_given given[PREFIX_GIVEN_MAX];
 };
@@ -271,6 +272,7 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
 /* users-prefix.c: begin; the next change, which the watch's guard holds until the next look; sleep
  * until it comes, @any: for any watch of the client. */
 void user_prefix_open(uint32_t me, const struct world_op *op, struct outcome *outcome);
+void user_prefix_view(struct world_prefix *prefix);
 void user_prefix_let_go(uint32_t me, const struct world_prefix *prefix);
 int user_prefix_next(uint32_t me, struct world_prefix *prefix, uint64_t deadline_ns);
 void user_prefix_sleep(uint32_t me, struct world_prefix *prefix, bool any);

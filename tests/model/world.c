@@ -668,6 +668,7 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
         case OP_UNWATCH:
         case OP_PRESS:
         case OP_PREFIX:
+        case OP_VIEW:
                 if (!world_prefix_run(me, op, outcome))
                         world_watch_run(me, handle, op, outcome);
                 break;

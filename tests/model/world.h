@@ -89,6 +89,7 @@ enum world_op_kind {
         /* begin to watch all keys; WAY_SHORT: those that begin as the key does; WAY_PAST: from an
          * earlier cut on. OP_NEXT, OP_SLEEP and OP_UNWATCH are of this watch then */
         OP_PREFIX,
+        OP_VIEW, /* users: all keys in the cut that this watch began at */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
