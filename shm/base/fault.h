@@ -131,7 +131,6 @@
         X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
         X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \
         X(AWAIT_UNEQUAL, "a pruner does not ask them where both versions have one stamp")          \
-        X(AWAIT_REMOVED, "a key is removed though a watch has not read its delete")                \
         X(GIVEN_UP_UNASKED, "a reader of a prefix does not ask what was given up meanwhile")       \
         X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
         X(HINT_UNTAILED, "a process leaves the tail of the hints behind its own")                  \

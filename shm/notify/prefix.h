@@ -17,8 +17,8 @@
  *
  * Keeping. A process that takes a version out loads `attention` behind the stamp of the successor.
  * The version stays if a watched prefix of its key gives nothing up above that stamp; also where
- * both have one stamp, which no cut can tell apart. A tombstone asks so of its own stamp before its
- * key goes.
+ * both have one stamp, which no cut can tell apart. A tombstone need not ask: its key goes when
+ * nothing lies below it any more, and what it replaced has asked by its stamp.
  *
  * Beginning. A watch enters itself in the ring, counts itself in the length's word, joins
  * `attention`, and only then takes its cut. So each writer with a stamp above that cut finds it.

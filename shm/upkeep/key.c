@@ -23,7 +23,6 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
-#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 
 /* ---- making ---- */
@@ -316,15 +315,6 @@ static bool key_is_needed(struct sb_handle *handle, const struct sb_version *ver
                (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
 }
 
-/* Whether a watch of a prefix has not read this delete yet. Fault AWAIT_REMOVED: not asked. */
-static bool key_is_awaited(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp)
-{
-        return SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
-               !SB_FAULT(AWAIT_REMOVED) &&
-               sb_prefix_awaits(handle, version, stamp, handle->work.pressed);
-}
-
 struct sb_version *sb_key_tombstone(
         struct sb_handle *handle, struct sb_version *head, uint64_t *ret_stamp)
 {
@@ -352,7 +342,7 @@ static bool key_is_removable(
         stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
-        return !key_is_needed(handle, head, stamp, horizon) && !key_is_awaited(handle, head, stamp);
+        return !key_is_needed(handle, head, stamp, horizon);
 }
 
 /* Whether the key's rule of history lets it go. What lies above its tombstone was aborted. */
