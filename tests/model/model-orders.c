@@ -48,6 +48,7 @@ static const struct judged {
         {"R:sleeps", WAY_BARRIER, "watch: sleeps beside a set", 2},
         {"R:dirty", WAY_LOCKED, "watch: sleeps beside a set", 2},
         {"R:dirty", WAY_BARRIER, "watch: sleeps beside a set", 2},
+        {"A:hint", WAY_WORD, "prefix: reads beside two writers", 1},
         {"R:unpin", WAY_WORD, "remove, free, under scan", 2, .slow = true},
 };
 
