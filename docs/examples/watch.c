@@ -69,28 +69,6 @@ static void queue(void)
         printf("queue: %d changes, %d dropped\n", read, (int)sb_watch_dropped(watch));
 }
 
-/* All keys with a prefix: first what is there, by a scan at the watch's cut, then what changes. */
-static void prefix(void)
-{
-        sb_auto(sb_watch_closep) struct sb_watch *watch = NULL;
-        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
-        struct sb_scan_options how = {.size = sizeof(how)};
-        struct sb_guard guard = {0};
-
-        expect(sb_set(bus, b("crew/1"), b("idle"), NULL, NULL) == 0, "one is there");
-        expect(sb_watch_open(bus, b("crew/"), SB_PREFIX, SB_ANY_REV, &watch) == 0, "a watch");
-        expect(sb_set(bus, b("crew/2"), b("new"), NULL, NULL) == 0, "another one comes");
-        how.cut = sb_watch_cut(watch);
-        expect(sb_scan_open_at(bus, b("crew/"), &how, &scan) == 0, "a scan");
-        expect(sb_scan_next(scan, &guard) == 0 && is(guard.key, "crew/1"), "what was there");
-        sb_guard_release(&guard);
-        expect(sb_scan_next(scan, &guard) == SB_E_NOT_FOUND, "no more");
-        expect(sb_watch_next(watch, SB_FOREVER, &guard) == 0 && is(guard.key, "crew/2"), "it came");
-        sb_guard_release(&guard);
-        expect(sb_watch_next(watch, 0, &guard) == SB_E_TIMED_OUT, "that was all");
-        printf("prefix: one was there, one came\n");
-}
-
 /* One wait for any number of watches. */
 static void any(void)
 {
@@ -157,7 +135,6 @@ int main(void)
         expect(sb_open(&options, &bus) == 0, "a bus");
         changes();
         queue();
-        prefix();
         any();
         until();
         interrupt();
