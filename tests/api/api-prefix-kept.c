@@ -303,7 +303,8 @@ static void test_a_watch_that_does_not_read_costs_no_more_than_its_ring(void)
         later = free_bytes();
         TEST_NOTE("api-prefix: free %llu, then %llu, %llu", (unsigned long long)before,
                 (unsigned long long)at_first, (unsigned long long)later);
-        CHECK(before - later < 5 * MIB && later + MIB / 2 > at_first);
+        /* Of 30 MB that were written: what the ring names, and what waits for its grace period. */
+        CHECK(before - later < 8 * MIB && later + MIB > at_first);
         CHECK_EQ(sb_watch_next(watch, 0, &change), SB_E_LAPPED);
         CHECK(nothing(watch));
         CHECK(is_attended());
@@ -314,9 +315,8 @@ static void test_a_watch_that_does_not_read_costs_no_more_than_its_ring(void)
                 CHECK_EQ(sb_set(bus, b(key), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
                         0);
         }
-        world_prune(&world, bus);
-        world_prune(&world, bus);
-        CHECK(free_bytes() + MIB / 2 > before);
+        /* A remote engine comes to it some seconds later. */
+        CHECK(world.remote || comes_to_free(before - MIB / 2));
         END();
 }
 

@@ -9,6 +9,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
+#include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 #include "tests/api/world.h"
@@ -126,13 +127,6 @@ static inline bool is_attended(void)
         return any;
 }
 
-static inline bool ends_unattended(void)
-{
-        for (unsigned i = 0; i < 200 && is_attended(); i++)
-                world_prune(&world, bus);
-        return !is_attended();
-}
-
 /* Take a cut, so that what is written before and behind it comes in this order. */
 static inline bool take_cut(void)
 {
@@ -141,6 +135,31 @@ static inline bool take_cut(void)
 
         sb_txn_end(txn);
         return r == 0;
+}
+
+/* A remote engine rests for some hundred ticks between sweeps that find nothing; it ticks while
+ * anything changes. */
+static inline bool ends_unattended(void)
+{
+        for (unsigned i = 0; i < 2000 && is_attended(); i++) {
+                if (!world.remote)
+                        world_prune(&world, bus);
+                else if (take_cut())
+                        sb_os_linux.pause(NULL, 10 * MS);
+        }
+        return !is_attended();
+}
+
+/* The same until so much is free again. */
+static inline bool comes_to_free(uint64_t bytes)
+{
+        for (unsigned i = 0; i < 2000 && free_bytes() < bytes; i++) {
+                if (!world.remote)
+                        world_prune(&world, bus);
+                else if (take_cut())
+                        sb_os_linux.pause(NULL, 10 * MS);
+        }
+        return free_bytes() >= bytes;
 }
 
 #endif
