@@ -52,6 +52,7 @@ int main(void)
         }
         for (int i = 0; i < 6 && agents[i] > 0; i++)
                 kill(agents[i], SIGKILL);
+        sb_watch_close(watch);
         sb_close(bus);
         if (r != 0)
                 fprintf(stderr, "relay: %s\n", sb_strerror(r));
