@@ -234,6 +234,8 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
         int r;
 
         if ((how->flags & SB_PREFIX) != 0) {
+                if (how->depth > UINT32_MAX / 4) /* the number of slots would wrap round */
+                        return SB_E_FULL;
                 r = sb_prefix_open(bus, key, watch->place,
                         how->depth != 0 ? how->depth : SB_PREFIX_DEPTH,
                         how->after != SB_ANY_REV ? how->after : 0, &watch->prefix);
@@ -613,7 +615,9 @@ bool sb_bus_holds_cut(const struct sb_bus *bus, uint64_t cut)
 bool sb_bus_keeps_cut(
         const struct sb_bus *bus, uint64_t cut, const unsigned char *prefix, uint32_t prefix_len)
 {
-        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
+        /* Of the bus's own keys no watch of a prefix keeps anything. */
+        for (uint32_t place = 0;
+                place < bus->watches.capacity && !sb_reserved_is(prefix, prefix_len); place++) {
                 const struct sb_watch *watch = bus->watches.table[place];
 
                 if (watch && watch->prefix && watch->prefix->begun == cut &&

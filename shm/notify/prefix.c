@@ -74,8 +74,10 @@ static struct sb_node *prefix_find(struct sb_handle *handle, const void *key, ui
                 uint64_t word = sb_pin_load(handle, cell);
                 struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
+                /* A:stamp. What is not confirmed may be of a life that is over: a slow maker's. */
                 if (!(word & SB_CELL_FROZEN) && version &&
-                        sb_version_is(segment, version, key, key_len))
+                        sb_version_is(segment, version, key, key_len) &&
+                        sb_load_acquire(&version->stamp))
                         return sb_node_at(segment, version->node);
         }
         return NULL;

@@ -573,6 +573,47 @@ static void test_a_key_of_the_buss_own_is_watched_by_no_other_way(void)
         END();
 }
 
+/* What no ring can have is refused, and leaves none that others stand in. */
+static void test_a_depth_beyond_all_memory_is_refused(void)
+{
+        static const uint32_t depths[] = {UINT32_MAX, UINT32_MAX / 4 + 1, 1717986918, 1717986919};
+        struct sb_watch_options how = {
+                .size = sizeof(how), .flags = SB_PREFIX, .after = SB_ANY_REV};
+        struct sb_watch *watch = NULL;
+
+        BEGIN();
+        for (unsigned i = 0; i < sizeof(depths) / sizeof(*depths); i++) {
+                how.depth = depths[i];
+                CHECK_EQ(sb_watch_open_at(bus, b("k/"), &how, &watch), SB_E_FULL);
+        }
+        CHECK_EQ(open_watch(bus, "k/", &watch), 0);
+        CHECK_EQ(sb_set(bus, b("k/1"), b("v"), NULL, NULL), 0);
+        CHECK(next_is(watch, "k/1", "v", NULL) && nothing(watch));
+        CHECK(!sb_watch_close(watch));
+        END();
+}
+
+/* No watch of a prefix keeps what was at the bus's own keys. */
+static void test_a_scan_of_the_buss_own_keys_at_a_watchs_cut_is_not_guessed(void)
+{
+        static const struct sb_bytes marks = {SB_RESERVED_MARK, SB_MARK_PREFIX};
+        struct sb_scan_options how = {.size = sizeof(how)};
+        struct sb_watch *watch = NULL;
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(bus, b("m"), &how.cut), 0);
+        CHECK_EQ(open_watch(bus, "", &watch), 0);
+        how.cut = sb_watch_cut(watch);
+        CHECK(nothing(watch));
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        CHECK_EQ(sb_scan_open_at(bus, marks, &how, &scan), SB_E_LAPPED);
+        CHECK_EQ(sb_scan_open_at(bus, b("k/"), &how, &scan), 0);
+        scan = sb_scan_close(scan);
+        CHECK(!sb_watch_close(watch));
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -589,5 +630,7 @@ int main(int argc, char **argv)
         RUN(test_a_forked_child_and_a_closed_bus_have_no_watch);
         RUN(test_misuse_is_told_and_begins_nothing);
         RUN(test_a_key_of_the_buss_own_is_watched_by_no_other_way);
+        RUN(test_a_depth_beyond_all_memory_is_refused);
+        RUN(test_a_scan_of_the_buss_own_keys_at_a_watchs_cut_is_not_guessed);
         return test_end();
 }

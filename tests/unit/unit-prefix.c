@@ -8,14 +8,17 @@
  */
 #include "shm/notify/prefix.h"
 #include "ring/op/prefix.h"
+#include "shm/keys/index.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 #include "shm/mvcc/clock.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/turn.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
@@ -373,6 +376,62 @@ static void test_a_reader_has_every_hint_or_learns_that_it_has_not(void)
         }
 }
 
+/* A maker of the prefix's key in an earlier life of it was stopped for long: it places what stands
+ * for that life before the watch's cell, and is stopped again before it asks whether it counts. */
+static void test_what_a_slow_maker_placed_hides_no_watch(void)
+{
+        unsigned char key[SB_KEY_LEN_MAX];
+        char filler[16] = "";
+        struct sb_version *placeholder;
+        struct sb_op_result result;
+        uint64_t hash, number, at;
+        uint32_t len;
+
+        CHECK(begin());
+        len = sb_prefix_key("k/", 2, key);
+        hash = sb_hash_key(key, len, writer.segment.seed);
+        for (uint32_t i = 0; !*filler; i++) {
+                snprintf(filler, sizeof(filler), "f%u", i);
+                if (sb_index_home(&writer.segment,
+                            sb_hash_key(filler, strlen(filler), writer.segment.seed)) !=
+                        sb_index_home(&writer.segment, hash))
+                        *filler = 0;
+        }
+        CHECK_EQ(put(&writer, filler, "v", 1), 0);
+        CHECK_EQ(open_watch("k/", &watch), 0);
+        CHECK_EQ(hints_of(&watch, "k/1"), 1);
+        sb_op_prefix_let_go(&reader, &watch);
+        /* The cell before the watch's is empty again. */
+        CHECK_EQ(sb_op_write(&writer,
+                         &(struct sb_op_write){.key = filler,
+                                 .key_len = (uint32_t)strlen(filler),
+                                 .kind = SB_VERSION_DELETED,
+                                 .expected_rev = SB_OP_ANY_REV},
+                         &result),
+                0);
+        for (uint32_t i = 0; i < 3; i++) {
+                sb_work_all(&writer, true);
+                sb_work_all(&engine, true);
+        }
+        sb_pin(&writer);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(*placeholder) + len, SB_SLAB_LARGER,
+                         &at),
+                0);
+        placeholder = sb_version_at(&writer.segment, at);
+        sb_pin_give_birth(&writer, &placeholder->block);
+        placeholder->rev = 0;
+        placeholder->node = 0; /* of the life that is over */
+        placeholder->shape = SB_SHAPE(0, len, SB_VERSION_PLACEHOLDER, writer.slot);
+        sb_store_relaxed(&placeholder->stamp, 0); /* Relaxed, all here: one thread. */
+        sb_store_relaxed(&placeholder->prev, 0);
+        memcpy(placeholder->bytes, key, len);
+        CHECK_EQ(sb_index_insert(&writer, hash, at, &number), 0);
+        sb_unpin(&writer);
+        CHECK(sb_cell_at(&writer.segment, number) < watch.watch.cell);
+        CHECK_EQ(hints_of(&watch, "k/1"), 1);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -387,5 +446,6 @@ int main(int argc, char **argv)
         RUN(test_laps_count_on_when_their_bits_begin_anew);
         RUN(test_what_is_given_up_is_half_a_ring_behind);
         RUN(test_a_reader_has_every_hint_or_learns_that_it_has_not);
+        RUN(test_what_a_slow_maker_placed_hides_no_watch);
         return test_end();
 }
