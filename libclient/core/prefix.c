@@ -273,8 +273,7 @@ static size_t prefix_list(struct sb_bus *bus, struct sb_prefix_watch *watch)
 }
 
 /* Undo a reading that had no memory: the next one looks at the same cells, and takes the same
- * hints.
- * What a note showed has been hinted since, or is noted still. Return: -ENOMEM. */
+ * hints. What a note showed has been hinted since, or is noted still. Return: -ENOMEM. */
 static int prefix_undo(struct sb_prefix_watch *watch, const struct sb_op_prefix *before)
 {
         int r = watch->failed;

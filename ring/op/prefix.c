@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
-#include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/damage.h"
@@ -24,8 +22,6 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/prefix.h"
-
-#define KEYS_A_PIN 64u
 
 /* ---- beginning and ending ---- */
 
@@ -160,50 +156,12 @@ bool sb_op_prefix_was_whole(struct sb_handle *handle, struct sb_op_prefix *watch
 /* ---- beginning before now ---- */
 
 bool sb_op_prefix_after(struct sb_handle *handle, struct sb_op_prefix *watch, uint64_t cut,
-        sb_stable_visit *visit, void *context)
+        sb_order_visit *visit, void *context)
 {
-        unsigned char at[SB_KEY_LEN_MAX];
-        uint32_t at_len = watch->prefix_len;
-        bool after = false, going = true;
-
         sb_op_prefix_let_go(handle, watch);
         watch->cut = cut;
         watch->asks = true;
-        memcpy(at, watch->prefix, at_len);
-        while (going) {
-                struct sb_node *node;
-                uint32_t i;
-
-                sb_pin(handle);
-                node = sb_order_seek(handle, at, at_len, after);
-                /* Bound: slice. The walk goes on under another pin. */
-                for (i = 0; i < KEYS_A_PIN; i++) {
-                        struct sb_node_key key = {0};
-                        bool gone;
-
-                        if (node)
-                                key = sb_node_key(&handle->segment, node);
-                        going = key.bytes && key.len >= watch->prefix_len &&
-                                !memcmp(key.bytes, watch->prefix, watch->prefix_len);
-                        if (!going)
-                                break;
-                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
-                        if (after && sb_bytes_compare(key.bytes, key.len, at, at_len) <= 0) {
-                                sb_damage_note(handle);
-                                going = false;
-                                break;
-                        }
-                        visit(handle, node, context);
-                        at_len = key.len;
-                        memcpy(at, key.bytes, at_len);
-                        after = true;
-                        node = sb_order_next(handle, node, &gone);
-                        if (gone)
-                                break;
-                }
-                sb_unpin(handle);
-        }
-        return !sb_damage_met(handle);
+        return sb_order_walk(handle, watch->prefix, watch->prefix_len, visit, context);
 }
 
 /* ---- the changes of a key ---- */

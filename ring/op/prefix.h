@@ -26,10 +26,10 @@
 #include <stdint.h>
 
 #include "ring/op/watch.h"
+#include "shm/keys/order.h"
 #include "shm/layout/handle.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
-#include "shm/upkeep/stable.h"
 
 /* Changes that a ring of hints keeps at least. */
 #ifndef SB_PREFIX_DEPTH
@@ -69,7 +69,7 @@ void sb_op_prefix_end(struct sb_handle *handle, struct sb_op_prefix *watch);
  * of
  * which @visit is told of, under a pin. Return: false: the segment is damaged. */
 bool sb_op_prefix_after(struct sb_handle *handle, struct sb_op_prefix *watch, uint64_t cut,
-        sb_stable_visit *visit, void *context);
+        sb_order_visit *visit, void *context);
 
 /* A change that was listed. */
 struct sb_op_listed {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "shm/base/assert.h"
-#include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
@@ -22,8 +21,6 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 #include "shm/notify/ring.h"
-
-#define KEYS_A_PIN 64u
 
 uint32_t sb_rules_key(
         const void *key, uint32_t key_len, bool prefix, unsigned char ret[SB_KEY_LEN_MAX])
@@ -152,45 +149,23 @@ void sb_rules_apply_new(struct sb_handle *handle, struct sb_node *node)
                 sb_rules_apply(handle, node);
 }
 
+static void rules_visit(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        (void)context;
+        sb_rules_apply(handle, node);
+}
+
 int sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix)
 {
-        unsigned char at[SB_KEY_LEN_MAX];
-        uint32_t at_len = key_len;
-        bool after = false, going = true;
-
-        if (key_len)
-                memcpy(at, key, key_len);
-        while (going) {
+        if (prefix) {
+                (void)sb_order_walk(handle, key, key_len, rules_visit, NULL);
+        } else {
                 struct sb_node *node;
-                uint32_t i;
 
                 sb_pin(handle);
-                node = sb_order_seek(handle, at, at_len, after);
-                /* Bound: slice. The walk goes on under another pin. */
-                for (i = 0; i < KEYS_A_PIN; i++) {
-                        struct sb_node_key next = {0};
-                        bool gone;
-
-                        if (node)
-                                next = sb_node_key(&handle->segment, node);
-                        going = next.bytes && next.len >= key_len &&
-                                !memcmp(next.bytes, key_len ? key : "", key_len) &&
-                                (prefix || next.len == key_len);
-                        if (!going)
-                                break;
-                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
-                        if (after && sb_bytes_compare(next.bytes, next.len, at, at_len) <= 0) {
-                                sb_damage_note(handle);
-                                break;
-                        }
+                node = sb_order_find(handle, key, key_len);
+                if (node)
                         sb_rules_apply(handle, node);
-                        at_len = next.len;
-                        memcpy(at, next.bytes, at_len);
-                        after = true;
-                        node = sb_order_next(handle, node, &gone);
-                        if (gone)
-                                break;
-                }
                 sb_unpin(handle);
         }
         return sb_damage_met(handle) ? -EIO : 0;

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/keys/node.h"
@@ -18,6 +19,8 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
+
+#define KEYS_A_PIN 64u
 
 /* Where a key belongs at each level: the link that leads past it, and the node behind. */
 struct spot {
@@ -291,4 +294,49 @@ uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t
                 }
         }
         return found;
+}
+
+bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        sb_order_visit *visit, void *context)
+{
+        unsigned char at[SB_KEY_LEN_MAX];
+        uint32_t at_len = prefix_len;
+        bool after = false, going = true;
+
+        if (prefix_len)
+                memcpy(at, prefix, prefix_len);
+        while (going) {
+                struct sb_node *node;
+                uint32_t i;
+
+                sb_pin(handle);
+                node = sb_order_seek(handle, at, at_len, after);
+                /* Bound: slice. The walk goes on under another pin. */
+                for (i = 0; i < KEYS_A_PIN; i++) {
+                        struct sb_node_key key = {0};
+                        bool gone;
+
+                        if (node)
+                                key = sb_node_key(&handle->segment, node);
+                        going = key.bytes && key.len >= prefix_len &&
+                                !memcmp(key.bytes, prefix_len ? prefix : "", prefix_len);
+                        if (!going)
+                                break;
+                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
+                        if (after && sb_bytes_compare(key.bytes, key.len, at, at_len) <= 0) {
+                                sb_damage_note(handle);
+                                going = false;
+                                break;
+                        }
+                        visit(handle, node, context);
+                        at_len = key.len;
+                        memcpy(at, key.bytes, at_len);
+                        after = true;
+                        node = sb_order_next(handle, node, &gone);
+                        if (gone)
+                                break;
+                }
+                sb_unpin(handle);
+        }
+        return !sb_damage_met(handle);
 }

@@ -5,8 +5,8 @@
  *
  * Always true: level 0 decides whether a node is in the index. A node leaves marked, from its top
  * level down to level 0; each process that passes a node that is marked at a level takes it out of
- * that level. Links above level 0 are shortcuts that may be missing. All functions are called under
- * a pin; a node that they return may be read until the pin ends.
+ * that level. Links above level 0 are shortcuts that may be missing. All functions but the walk are
+ * called under a pin; a node that they return may be read until the pin ends.
  */
 #ifndef SB_KEYS_ORDER_H
 #define SB_KEYS_ORDER_H
@@ -36,5 +36,11 @@ struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bo
  * would wait for one after the other. Return: how many. */
 uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t count);
 #define SB_ORDER_FETCH 32u /* at most */
+
+/* Visit the nodes of all keys that begin with @prefix, ascending, each under a pin of the walk's. A
+ * key that is there all the time is visited, once. Return: false: the segment is damaged. */
+typedef void sb_order_visit(struct sb_handle *handle, struct sb_node *node, void *context);
+bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        sb_order_visit *visit, void *context);
 
 #endif

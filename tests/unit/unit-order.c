@@ -387,6 +387,87 @@ static void test_a_walk_by_next_meets_every_key_once_and_in_order(void)
         unmake_bus();
 }
 
+/* What a walk met. Where @removes, it takes each node out as it meets it, and its successor. */
+struct met {
+        uint32_t count, left;
+        bool in_order, removes;
+        struct sb_node *skipped;
+};
+
+static void meet(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct met *met = context;
+        bool gone;
+
+        met->in_order &= met->left > 0 && node == sorted[met->count];
+        met->count++;
+        met->left -= met->left > 0;
+        if (!met->removes)
+                return;
+        met->skipped = sb_order_next(handle, node, &gone);
+        sb_order_remove(&writer, node);
+        if (met->left > 0 && met->skipped) {
+                sb_order_remove(&writer, met->skipped);
+                model_remove(met->count);
+                met->left--;
+        }
+}
+
+/* Walks of 0 to 200 keys: fewer than a pin's, as many, and more; with neighbours on both sides. */
+static void test_a_walk_meets_every_key_with_its_prefix_and_no_other(void)
+{
+        for (uint32_t keys = 0; keys<200; keys += keys> 60 && keys < 66 ? 1 : 13)
+                for (uint32_t removes = 0; removes < 2; removes++) {
+                        struct met met = {.left = keys, .in_order = true, .removes = removes};
+                        static const char *others[] = {"o", "oz", "q", "P", "p"};
+                        uint32_t i;
+
+                        CHECK(begin(2 << 20));
+                        sb_unpin(&reader);
+                        for (i = 0; i < 5 + keys; i++) {
+                                struct sb_node *node;
+                                char key[16];
+
+                                snprintf(key, sizeof(key), "p/%u", i);
+                                node = make_text(i < keys ? key : others[i - keys], 1 + i % 3);
+                                CHECK(node && sb_order_insert(&writer, node) == node);
+                                if (i < keys)
+                                        model_insert(node);
+                        }
+                        CHECK(sb_order_walk(&reader, "p/", 2, meet, &met));
+                        CHECK(met.in_order && met.left == 0);
+                        CHECK_EQ(met.count, removes ? (keys + 1) / 2 : keys);
+                        met = (struct met){.count = 0};
+                        CHECK(sb_order_walk(&reader, NULL, 0, meet, &met));
+                        CHECK_EQ(met.count, removes ? 5 : keys + 5);
+                        unmake_bus();
+                }
+}
+
+static void test_a_walk_ends_at_damage_and_says_so(void)
+{
+        for (uint32_t back = 0; back < 4; back++) {
+                struct met met = {.left = 4, .in_order = true};
+                struct sb_node *nodes[4];
+
+                CHECK(begin(1 << 20));
+                sb_unpin(&reader);
+                for (uint32_t i = 0; i < 4; i++) {
+                        const char key[] = {(char)('a' + i), 0};
+
+                        nodes[i] = make_text(key, 1);
+                        CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+                        model_insert(nodes[i]);
+                }
+                sb_store_relaxed(&nodes[3]->next[0], sb_offset_of(&writer.segment, nodes[back]));
+                alarm(PATIENCE_S);
+                CHECK(!sb_order_walk(&reader, "", 0, meet, &met));
+                CHECK(met.in_order && met.count == 4);
+                alarm(0);
+                unmake_bus();
+        }
+}
+
 static void test_fetch_goes_as_far_as_is_asked_for_and_there_is(void)
 {
         struct sb_node *first = NULL;
@@ -523,6 +604,8 @@ int main(int argc, char **argv)
         RUN(test_a_node_that_is_linked_at_level_0_alone_is_in_and_can_be_removed);
         RUN(test_a_node_is_marked_before_it_is_linked_above_and_does_not_stay_there);
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
+        RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
+        RUN(test_a_walk_ends_at_damage_and_says_so);
         RUN(test_fetch_goes_as_far_as_is_asked_for_and_there_is);
         RUN(test_links_that_lead_anywhere_end_every_walk);
         RUN(test_a_round_at_any_level_ends_every_walk);
