@@ -9,6 +9,8 @@
 #include "shm/notify/prefix.h"
 #include "ring/op/prefix.h"
 #include "shm/keys/index.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/reserved.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
@@ -353,6 +355,37 @@ static void test_what_is_given_up_is_half_a_ring_behind(void)
         unmake_bus();
 }
 
+/* What the bus writes for itself is told to no watch, not even to one of all keys. */
+static void test_no_watch_is_told_of_the_buss_own_keys(void)
+{
+        static const char own[] = SB_RESERVED_MARK "m";
+        uint64_t tail;
+
+        CHECK(begin());
+        CHECK_EQ(open_watch("", &watch), 0);
+        tail = sb_hint_tail(&watch.watch.ring);
+        sb_pin(&writer);
+        CHECK(!sb_prefix_tell(&writer, own, sizeof(own) - 1, 1));
+        CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail);
+        CHECK(sb_prefix_tell(&writer, "k", 1, 1));
+        CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail + 1);
+        sb_unpin(&writer);
+        sb_op_prefix_end(&reader, &watch);
+        unmake_bus();
+}
+
+/* No cut can ever be behind it: the watch would begin for ever. */
+static void test_what_is_given_up_ahead_of_the_clock_is_damage(void)
+{
+        CHECK(begin_ring());
+        CHECK(sb_op_prefix_again(&reader, &watch));
+        CHECK(!sb_damage_met(&reader));
+        sb_hint_raise_gone(ring, sb_load_acquire(&writer.segment.super->clock) + 1);
+        CHECK(!sb_op_prefix_again(&reader, &watch));
+        CHECK(sb_damage_met(&reader));
+        unmake_bus();
+}
+
 /* A reader that is behind by any number either has every hint, or learns that it has not. */
 static void test_a_reader_has_every_hint_or_learns_that_it_has_not(void)
 {
@@ -445,6 +478,8 @@ int main(int argc, char **argv)
         RUN(test_the_tail_of_a_process_that_stopped_is_moved);
         RUN(test_laps_count_on_when_their_bits_begin_anew);
         RUN(test_what_is_given_up_is_half_a_ring_behind);
+        RUN(test_no_watch_is_told_of_the_buss_own_keys);
+        RUN(test_what_is_given_up_ahead_of_the_clock_is_damage);
         RUN(test_a_reader_has_every_hint_or_learns_that_it_has_not);
         RUN(test_what_a_slow_maker_placed_hides_no_watch);
         return test_end();
