@@ -31,7 +31,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/mvcc/find-plain.h"
-#include "shm/notify/prefix.h"
+#include "shm/notify/unlogged.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
 
@@ -253,8 +253,9 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
  * @stamp: of @version. */
 __attribute__((cold)) void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
-/* The same, and the way into the magazine, where some prefix is watched: its watchers are told, if
- * it is the key's. Return: whether @old went into the magazine. */
+/* The same, and the way into the magazine, where the log has to hear of the change, or some prefix
+ * is watched: its watchers are told, if it is the key's. Return: whether @old went into the
+ * magazine. */
 __attribute__((cold)) bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 
@@ -272,7 +273,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
                 sb_overwrite_later(handle, version, NULL, block->entry, found->cell, stamp);
                 return false;
         }
-        if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
+        if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, found->stamp)))
                 return sb_overwrite_attend(
                         handle, version, found->version, block->entry, found->cell, stamp);
         if (SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&

@@ -35,6 +35,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
+#include "shm/notify/unlogged.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/prune.h"
@@ -340,15 +341,23 @@ static bool put_tell_prefixes(
                sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number);
 }
 
+/* The log is told, if it has to be, and watchers of prefixes are. @replaced: the stamp of what the
+ * write replaced. Return: as put_tell_prefixes(). */
+static bool put_attend(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t replaced, uint64_t cell_number)
+{
+        sb_unlogged_tell(&handle->segment, cell_number, replaced);
+        return sb_prefix_any(&handle->segment) && put_tell_prefixes(handle, version, cell_number);
+}
+
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
         bool below;
 
         if (!old) {
-                if (sb_prefix_any(&handle->segment))
-                        (void)put_tell_prefixes(
-                                handle, version, sb_cell_number(&handle->segment, cell));
+                /* What it replaced may be gone: so the log is told in any case. */
+                (void)put_attend(handle, version, 0, sb_cell_number(&handle->segment, cell));
                 put_outgrow(handle, version, entry, cell, stamp);
                 return;
         }
@@ -366,7 +375,9 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
 bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
-        if (put_tell_prefixes(handle, version, sb_cell_number(&handle->segment, cell))) {
+        /* A:stamp. */
+        if (put_attend(handle, version, sb_load_acquire(&old->stamp),
+                    sb_cell_number(&handle->segment, cell))) {
                 if (entry)
                         sb_magazine_vacate(handle, entry);
                 put_note_cell(handle, cell, stamp, false);
@@ -402,7 +413,7 @@ static inline __attribute__((always_inline)) int put_install(
         struct sb_version *head = attempt->spot.head, *old = head,
                           *version = (struct sb_version *)(handle->segment.base + attempt->version);
         bool awaited = false;
-        uint64_t early;
+        uint64_t early, replaced;
 
         if (put_head_is_intent(handle, head)) {
                 old = put_look_through(handle, &attempt->spot);
@@ -435,8 +446,10 @@ static inline __attribute__((always_inline)) int put_install(
         put_fault_stamp(version, early);
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
-        if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
-                awaited = put_tell_prefixes(handle, version, attempt->spot.cell_number);
+        /* A:stamp. A placeholder's is below every cut. */
+        replaced = sb_load_acquire(&old->stamp);
+        if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, replaced)))
+                awaited = put_attend(handle, version, replaced, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {
                 put_outgrow(handle, version, attempt->entry, attempt->spot.cell, ret->cut);
                 attempt->look_again = old != head || write->kind == SB_VERSION_DELETED;

@@ -128,6 +128,17 @@
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
         X(PREFIX_UNTOLD, "a change leaves no hint for the watchers of its prefix")                 \
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
+        X(LOG_UNTOLD, "a writer does not tell the log of a change")                                \
+        X(UNLOGGED_STOPS_EARLY, "a writer marks up to the first bit that another one has set")     \
+        X(UNLOGGED_TAKEN_UPWARDS, "the log takes the marks of buckets before those above them")    \
+        X(BATCH_NOTES_LATE, "a batch looks at marks before it looks at notes")                     \
+        X(BATCH_CARRIES_NOTHING, "a batch does not look again at what changed above its cut")      \
+        X(BATCH_ASKS_LATE, "a batch asks for all changes behind its cut")                          \
+        X(BATCH_ASKS_NOT, "a batch does not ask for all changes while it takes its cut")           \
+        X(BATCH_NEVER_WHOLE, "a batch does not ask whether keys went unlogged")                    \
+        X(BATCH_WHOLE_EARLY, "a batch asks that before it reads the keys")                         \
+        X(BATCH_UNHELD, "a batch reads at a cut that is not announced")                            \
+        X(REMOVE_UNLOGGED, "a deleted key goes before the log knows of it, and says nothing")      \
         X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
         X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \
         X(AWAIT_UNEQUAL, "a pruner does not ask them where both versions have one stamp")          \

@@ -93,6 +93,17 @@ uint32_t sb_geometry_class_count(uint32_t unit_size)
         return count;
 }
 
+uint64_t sb_geometry_unlogged_words(uint64_t bucket_count)
+{
+        uint64_t words = bucket_count, all = 0;
+
+        do {
+                words = (words + 63) / 64;
+                all += words;
+        } while (words > 1);
+        return all;
+}
+
 static uint64_t geometry_lists(const struct sb_geometry *g)
 {
         return SB_GEOMETRY_LISTS(sb_geometry_class_count(g->unit_size));
@@ -124,6 +135,17 @@ static void geometry_lay_out_head(struct sb_geometry *g)
                 g->marks_at + sizeof(struct sb_named_cut) * (uint64_t)g->mark_count, SB_LINE);
 }
 
+/* What goes by the number of buckets, and lies behind buckets_at. The bits for the log begin with a
+ * line of their own. */
+static void geometry_lay_out_buckets(struct sb_geometry *g)
+{
+        g->floors_at = g->buckets_at + (uint64_t)g->bucket_count * sizeof(struct sb_bucket);
+        g->unlogged_at = geometry_round_up(
+                g->floors_at + (uint64_t)g->bucket_count * sizeof(struct sb_word64), SB_LINE);
+        g->unit_words_at = g->unlogged_at +
+                           sb_geometry_unlogged_words(g->bucket_count) * sizeof(struct sb_word64);
+}
+
 /* Lay out all areas. False: too few units are left. */
 static bool geometry_lay_out(struct sb_geometry *g)
 {
@@ -131,9 +153,8 @@ static bool geometry_lay_out(struct sb_geometry *g)
 
         g->records_at = geometry_round_up(sizeof(struct sb_superblock), g->record_stride);
         geometry_lay_out_head(g);
-        g->floors_at = g->buckets_at + (uint64_t)g->bucket_count * sizeof(struct sb_bucket);
-        head = g->floors_at + (uint64_t)g->bucket_count * sizeof(struct sb_word64);
-        g->unit_words_at = head;
+        geometry_lay_out_buckets(g);
+        head = g->unit_words_at;
         each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
         lists = geometry_lists(g);
         /* Two alignments in between cost less than a line and a unit; of each list of vacancies,
@@ -189,10 +210,8 @@ static int geometry_fit_size(
         g.record_count = wish->clients + 1;
         g.guard_inline = wish->guard_inline ? wish->guard_inline : 64;
         g.snapshot_count = wish->snapshot_count ? wish->snapshot_count : 32;
-        g.feed_count = wish->feed_count;
         record = sizeof(struct sb_record) +
-                 8 * ((uint64_t)g.guard_inline + 2 * (uint64_t)g.snapshot_count) +
-                 sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
+                 8 * ((uint64_t)g.guard_inline + 2 * (uint64_t)g.snapshot_count);
         g.magazine_count = wish->magazine_count == SB_MAGAZINE_NONE ? 0
                            : wish->magazine_count                   ? wish->magazine_count
                                                   : geometry_magazine_count(size, g.record_count);
@@ -239,8 +258,7 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 (!geometry_is_power_of_two(wish->record_stride) || wish->record_stride < SB_LINE))
                 return -EINVAL;
         if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 ||
-                wish->feed_count > 1u << 20 || wish->times_count > TIMES_MAX ||
-                wish->mark_count > MARKS_MAX ||
+                wish->times_count > TIMES_MAX || wish->mark_count > MARKS_MAX ||
                 (wish->magazine_count > SB_MAGAZINE_MAX &&
                         wish->magazine_count != SB_MAGAZINE_NONE))
                 return -EINVAL;
@@ -269,16 +287,14 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
                 g->record_stride < sizeof(struct sb_record) || g->record_stride > 1u << 30 ||
                 g->record_stride % SB_LINE)
                 return false;
-        if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 ||
-                !g->guard_inline || !g->snapshot_count ||
-                g->bitmap_stride != geometry_bitmap_stride(g->unit_size) || g->zero)
+        if (g->guard_inline > 4096 || g->snapshot_count > 4096 || !g->guard_inline ||
+                !g->snapshot_count || g->bitmap_stride != geometry_bitmap_stride(g->unit_size))
                 return false;
         if (g->magazine_count > SB_MAGAZINE_MAX || !g->times_count || g->times_count > TIMES_MAX ||
                 !g->mark_count || g->mark_count > MARKS_MAX ||
                 sizeof(struct sb_record) +
                                 8 * ((uint64_t)g->guard_inline + 2 * (uint64_t)g->snapshot_count +
-                                            g->magazine_count) +
-                                sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count >
+                                            g->magazine_count) >
                         g->record_stride)
                 return false;
         /* records_at depends on the alignment that was wished for, which is not kept: any offset
@@ -289,12 +305,10 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
                 return false;
         again.records_at = g->records_at;
         geometry_lay_out_head(&again);
+        geometry_lay_out_buckets(&again);
         if (g->times_at != again.times_at || g->marks_at != again.marks_at ||
-                g->buckets_at != again.buckets_at ||
-                g->floors_at !=
-                        g->buckets_at + (uint64_t)g->bucket_count * sizeof(struct sb_bucket) ||
-                g->unit_words_at !=
-                        g->floors_at + (uint64_t)g->bucket_count * sizeof(struct sb_word64))
+                g->buckets_at != again.buckets_at || g->floors_at != again.floors_at ||
+                g->unlogged_at != again.unlogged_at || g->unit_words_at != again.unit_words_at)
                 return false;
         return g->bitmaps_at ==
                        geometry_round_up(

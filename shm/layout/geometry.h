@@ -19,7 +19,6 @@ struct sb_geometry_wish {
         uint32_t bucket_count;   /* power of two [one for each 800 bytes] */
         uint32_t guard_inline;   /* guard words in the record [64] */
         uint32_t snapshot_count; /* announcement words in the record [32] */
-        uint32_t feed_count;     /* entries of the feed [0] */
         uint32_t magazine_count; /* entries of a magazine [by size and clients]; SB_MAGAZINE_NONE: 0
                                   */
         uint32_t times_count;    /* entries a level [by size, 4 .. 1024] */
@@ -33,6 +32,8 @@ struct sb_geometry_wish {
 uint32_t sb_geometry_next_class(uint32_t size);
 /* Size classes of a segment with units of @unit_size bytes: from SB_BLOCK_MIN to half a unit. */
 uint32_t sb_geometry_class_count(uint32_t unit_size);
+/* Words of the bits for the log, of so many buckets, on all levels. */
+uint64_t sb_geometry_unlogged_words(uint64_t bucket_count);
 /* Lists of vacancies with so many classes (memory/vacancy.h). */
 #define SB_GEOMETRY_LISTS(class_count) (3 + 2 * (class_count))
 /* The bytes of them all. */

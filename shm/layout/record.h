@@ -7,7 +7,6 @@
  *      guard[guard_inline]          guard words (memory/guard.h)
  *      magazine[magazine_count]     entries of the magazine (memory/magazine.h)
  *      opened[snapshot_count]       how often each announcement was made
- *      feed entries                 later
  *
  * Always true: a record's words are written by its owner, and by the reaper of a dead owner. Where
  * another process writes one, too, the word's comment says so. All processes may read them.
@@ -106,10 +105,10 @@ struct sb_record {
                                        SB_OPERATION_DESCRIPTOR | offset of a descriptor. A link:
                                        memory/note.h says how it is followed */
         struct sb_word64 freeing;   /* 0, or offset of the block that is being freed */
-        struct sb_word64 guard_high;           /* no guard is in a word from this one on */
-        struct sb_word64 opens;                /* counts snapshots opened */
-        struct sb_word64 feed_head, feed_tail; /* of the feed: the engine's, the owner's (later) */
-        struct sb_word64 commits;              /* counts transactions, never reset */
+        struct sb_word64 guard_high; /* no guard is in a word from this one on */
+        struct sb_word64 opens;      /* counts snapshots opened */
+        uint64_t unused2[2];
+        struct sb_word64 commits; /* counts transactions, never reset */
 
         /* Lines 2 to 34: chunk i > 0 is the block at offset guard_chunk[i], or not made yet: 0. */
         struct sb_word64 guard_chunk[SB_GUARD_CHUNKS];
@@ -128,7 +127,7 @@ struct sb_record {
          * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node
          * that is held. magazine[magazine_count]: 0, or offset of a block that the owner has in
          * hand. opened[snapshot_count]: counts what was announced in snapshot[] of the same index,
-         * by any owner: never reset. Feed entries. */
+         * by any owner: never reset. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_record, pin) == SB_LINE, "line");
@@ -141,11 +140,5 @@ static_assert(offsetof(struct sb_record, words) % SB_LINE == 0, "line");
  * million a second for nine years) the counts come again. */
 #define SB_RECORD_NUMBER(slot, count)                                                              \
         (((uint64_t)(slot) + 1) << 48 | ((uint64_t)(count) & ((UINT64_C(1) << 48) - 1)))
-
-/* What a feed carries (later): which key changed, never which version. */
-struct sb_feed_entry {
-        uint64_t node;
-        uint64_t stamp;
-};
 
 #endif

@@ -119,6 +119,20 @@ static bool segment_set_limits(struct sb_segment *segment)
         return true;
 }
 
+/* Where the bits for the log lie, by level. */
+static void segment_find_unlogged(struct sb_segment *segment)
+{
+        uint64_t words = segment->geometry.bucket_count;
+        struct sb_word64 *next =
+                (struct sb_word64 *)(segment->base + segment->geometry.unlogged_at);
+
+        do {
+                words = (words + 63) / 64;
+                segment->unlogged[segment->unlogged_levels++] = next;
+                next += words;
+        } while (words > 1);
+}
+
 int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret)
 {
         struct sb_superblock *super = base;
@@ -146,6 +160,7 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         if (!segment_set_limits(&segment))
                 return -EBADMSG;
         segment.bucket_count = segment.geometry.bucket_count;
+        segment_find_unlogged(&segment);
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
         segment.values_end =
                 segment.geometry.size - sizeof(struct sb_version) - SB_TRAILER_TXN -

@@ -32,6 +32,7 @@ struct sb_segment {
         struct sb_named_cut *marks;
         struct sb_bucket *buckets;
         struct sb_word64 *floors;
+        struct sb_word64 *unlogged[SB_UNLOGGED_LEVELS]; /* by level; a bit for each bucket: 0 */
         struct sb_word64 *unit_words;
         struct sb_word32 *unit_births;
         struct sb_word64 *vacancies; /* a word for each list, then the bits of each */
@@ -40,6 +41,7 @@ struct sb_segment {
         struct sb_geometry geometry;
         uint64_t seed;
         uint64_t bucket_count;
+        uint32_t unlogged_levels;
         uint64_t blocks_span; /* a block begins within [units_at, units_at + blocks_span] */
         uint64_t values_end;  /* a version is inside, whatever its key, if its offset and its
                                  value's length together are this or less */

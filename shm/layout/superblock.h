@@ -7,6 +7,7 @@
  *      times_at       times: when cuts were taken             here
  *      marks_at       marks: cuts that are kept by name       here
  *      buckets_at     buckets, then (floors_at) floors        here
+ *      unlogged_at    which buckets the log has to look at    here
  *      unit_words_at  unit words, then unit births            block.h
  *      bitmaps_at     unit bitmaps, then vacancies            block.h
  *      units_at       units, with the blocks in them          block.h
@@ -31,7 +32,7 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 4u
+#define SB_LAYOUT_VERSION 5u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
@@ -54,6 +55,7 @@ struct sb_geometry {
         uint64_t marks_at;   /* mark_count of struct sb_named_cut */
         uint64_t buckets_at; /* bucket_count buckets */
         uint64_t floors_at;  /* bucket_count floors, one of each bucket */
+        uint64_t unlogged_at;
         uint64_t unit_words_at;
         uint64_t bitmaps_at;
         uint64_t units_at;     /* multiple of unit_size */
@@ -66,11 +68,9 @@ struct sb_geometry {
         uint32_t bitmap_stride;  /* bytes */
         uint32_t guard_inline;   /* guard words in a client record */
         uint32_t snapshot_count; /* announcement words in a client record */
-        uint32_t feed_count;     /* entries of a client's feed ring; 0 on a volatile bus */
         uint32_t magazine_count; /* entries of a client's magazine */
         uint32_t times_count;
         uint32_t mark_count;
-        uint32_t zero;
 };
 static_assert(sizeof(struct sb_geometry) == 128, "geometry");
 
@@ -82,6 +82,10 @@ enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
 #define SB_ATTENTION_PREFIXES_1 (UINT64_C(1) << 61)
 #define SB_ATTENTION_PREFIXES   (UINT64_C(3) << 61)
 #define SB_PREFIX_LENGTHS       (SB_KEY_LEN_MAX / 32 + 1)
+/* The log takes a cut: it has to hear of each change. In the other bits stands the cut of its last
+ * batch; 0: there is no log (notify/unlogged.h). */
+#define SB_ATTENTION_ALL (UINT64_C(1) << 60)
+#define SB_ATTENTION_LOG ((UINT64_C(1) << 61) - 1)
 
 struct sb_superblock {
         /* Lines 0 to 2: written once, before another process maps the segment. */
@@ -109,7 +113,7 @@ struct sb_superblock {
          * writer has to look at behind its stamp. */
         struct sb_word64 clock;
         struct sb_word64 attention; /* SB_ATTENTION_*; any client that watches a prefix, locked or;
-                                       the engine, locked and */
+                                       the engine, locked and; of its own bits: the log, CAS */
         struct sb_word64 prefixes;  /* SB_TURN_*, of these two bits; any client that watches a
                                        prefix, locked add; the engine, CAS */
         uint64_t pad2[5];
@@ -163,6 +167,18 @@ struct sb_superblock {
          * of word n / 32: n bytes. A client that watches one, CAS; the engine clears bits, CAS. */
         struct sb_word64 prefix_lengths[SB_PREFIX_LENGTHS];
         uint64_t pad7[7];
+
+        /* Line 25: the log. */
+        struct sb_word64 durable; /* the last cut that survives power loss; 0: none does. The log,
+                                     only up */
+        struct sb_word64 wanted;  /* some client waits until `durable` is this or more; any client,
+                                     CAS, only up */
+        struct sb_word32 durable_count; /* counts the changes of `durable` and `log_error`: the word
+                                           of a futex; the log, +1 */
+        struct sb_word32 durable_waits; /* 1: some client sleeps on that; any client; 0: the log */
+        struct sb_word32 log_error;     /* errno: why nothing becomes durable now; 0; the log */
+        struct sb_word32 log_mode;      /* enum sb_durability of the bus; the engine */
+        uint64_t pad8[4];
 };
 static_assert(SB_RECORDS_MAX % 64 == 0, "roster");
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");
@@ -173,7 +189,8 @@ static_assert(offsetof(struct sb_superblock, order) == 7 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, mark_high) == 9 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, roster) == 12 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, prefix_lengths) == 20 * SB_LINE, "line");
-static_assert(sizeof(struct sb_superblock) == 1600, "superblock");
+static_assert(offsetof(struct sb_superblock, durable) == 25 * SB_LINE, "line");
+static_assert(sizeof(struct sb_superblock) == 1664, "superblock");
 
 /* ---- times ---- */
 
@@ -226,6 +243,11 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 #define SB_SIGN_CLASS(hash)    (UINT64_C(1) << (SB_SIGN_STRETCHES + ((hash) >> 48 & 15)))
 #define SB_SIGN_BITS           ((UINT64_C(1) << (SB_SIGN_STRETCHES + SB_SIGN_CLASSES)) - 1)
 #define SB_SIGN_ONE            (SB_SIGN_BITS + 1) /* of the count */
+
+/* Behind the floors stand the buckets with changes that the log has not taken (notify/unlogged.h):
+ * a bit for each bucket, then a bit for each word of those, and so on up to one word. Any process
+ * that tells of a change, locked or; the log, exchange. */
+#define SB_UNLOGGED_LEVELS 5u /* at most */
 
 /* A cell's flags. FROZEN: the key is being removed, so that no client installs a version, and any
  * client that meets it finishes the removal. KEPT: a rule of history applies. WATCHED: two bits,

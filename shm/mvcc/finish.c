@@ -23,6 +23,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
+#include "shm/notify/unlogged.h"
 
 /* What the descriptor lists; in a damaged segment perhaps nothing, which is noted. */
 static void finish_read(struct sb_handle *handle, const struct sb_descriptor *descriptor,
@@ -60,8 +61,8 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
         }
 }
 
-/* Tell the watchers of the version's key. @slot: its slot, too: only while the version is held,
- * because later another one may lie there. Fault COMMIT_UNTOLD: left out. */
+/* Tell the log, and the watchers of the version's key. @slot: its slot, too: only while the version
+ * is held, because later another one may lie there. Fault COMMIT_UNTOLD: left out. */
 static inline void finish_tell(
         struct sb_handle *handle, const struct sb_version *version, bool slot)
 {
@@ -69,6 +70,7 @@ static inline void finish_tell(
 
         if (!node || SB_FAULT(COMMIT_UNTOLD))
                 return;
+        sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, slot ? version : NULL);
         sb_prefix_tell_node(handle, node);
 }

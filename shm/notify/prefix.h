@@ -46,7 +46,7 @@
 static inline bool sb_prefix_any(const struct sb_segment *segment)
 {
         /* A:attention. */
-        return sb_load_acquire(&segment->super->attention) != 0;
+        return (sb_load_acquire(&segment->super->attention) & SB_ATTENTION_PREFIXES) != 0;
 }
 /* The client's own stamped change of this key: a hint for each watched prefix of it, and a wake.
  * What these rings keep no more is noted to be looked at again. Return: whether there was one: then

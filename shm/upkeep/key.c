@@ -24,6 +24,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/notify/ring.h"
+#include "shm/notify/unlogged.h"
 
 /* ---- making ---- */
 
@@ -315,6 +316,15 @@ static bool key_is_needed(struct sb_handle *handle, const struct sb_version *ver
                (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
 }
 
+/* Whether the log has still to write this tombstone down. It looks at the key again behind that.
+ * Where memory is short, the key goes all the same: the log then finds in `forgotten` that it has
+ * to write down all keys. Fault REMOVE_UNLOGGED: the log finds nothing there. */
+static bool key_is_unlogged(const struct sb_handle *handle, uint64_t stamp)
+{
+        return !handle->work.pressed && sb_unlogged_awaits(&handle->segment, stamp) &&
+               !SB_FAULT(REMOVE_UNLOGGED);
+}
+
 struct sb_version *sb_key_tombstone(
         struct sb_handle *handle, struct sb_version *head, uint64_t *ret_stamp)
 {
@@ -342,7 +352,8 @@ static bool key_is_removable(
         stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
-        return !key_is_needed(handle, head, stamp, horizon);
+        return !key_is_needed(handle, head, stamp, horizon) &&
+               !(kind == SB_VERSION_DELETED && key_is_unlogged(handle, stamp));
 }
 
 /* Whether the key's rule of history lets it go. What lies above its tombstone was aborted. */

@@ -29,6 +29,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
+#include "shm/notify/unlogged.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reclaim.h"
 
@@ -208,6 +209,7 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
         reap_finish_write(handle, node, at);
         if (SB_FAULT(REAP_UNTOLD))
                 return;
+        sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, NULL);
         sb_prefix_tell_node(handle, node);
 }

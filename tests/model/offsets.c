@@ -164,7 +164,10 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 at = (offset - g->marks_at) / 8;
                 snprintf(ret_text, 64, "mark[%lu].%s", (unsigned long)at / 2,
                         at % 2 ? "cut" : "owner");
-        } else if (offset >= g->floors_at && offset < g->unit_words_at) {
+        } else if (offset >= g->unlogged_at && offset < g->unit_words_at) {
+                snprintf(ret_text, 64, "unlogged[%lu]",
+                        (unsigned long)(offset - g->unlogged_at) / 8);
+        } else if (offset >= g->floors_at && offset < g->unlogged_at) {
                 at = (offset - g->floors_at) / 8;
                 snprintf(ret_text, 64, "floor[%lu]", (unsigned long)at);
         } else if (offset < g->unit_words_at) {

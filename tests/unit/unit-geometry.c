@@ -32,13 +32,23 @@ static bool comes_round(uint32_t buckets)
         return buckets % 4 == 0 && groups > 1 && buckets <= 1u << 30;
 }
 
+/* Bytes: a bit for each bucket, then one for each word of the level before. */
+static wide bits_for_the_log(uint64_t count)
+{
+        wide bytes = 0;
+
+        while (count > 1) {
+                count = count / 64 + (count % 64 != 0);
+                bytes += (wide)8 * count;
+        }
+        return bytes;
+}
+
 /* Every area lies behind the one before, is large enough and aligned, and the last ends inside. */
 static bool is_safe(const struct sb_geometry *g, uint64_t size)
 {
-        wide record =
-                sizeof(struct sb_record) +
-                (wide)8 * (2 * (wide)g->snapshot_count + g->guard_inline + g->magazine_count) +
-                (wide)sizeof(struct sb_feed_entry) * g->feed_count;
+        wide record = sizeof(struct sb_record) +
+                      (wide)8 * (2 * (wide)g->snapshot_count + g->guard_inline + g->magazine_count);
 
         return g->size == size && is_power(g->unit_size) && comes_round(g->bucket_count) &&
                g->record_count && g->times_count && g->mark_count &&
@@ -52,8 +62,9 @@ static bool is_safe(const struct sb_geometry *g, uint64_t size)
                g->buckets_at >= g->marks_at + (wide)sizeof(struct sb_named_cut) * g->mark_count &&
                !(g->buckets_at % SB_LINE) &&
                g->floors_at >= g->buckets_at + (wide)sizeof(struct sb_bucket) * g->bucket_count &&
-               !(g->floors_at % 8) &&
-               g->unit_words_at >= g->floors_at + (wide)8 * g->bucket_count &&
+               !(g->floors_at % 8) && g->unlogged_at >= g->floors_at + (wide)8 * g->bucket_count &&
+               !(g->unlogged_at % SB_LINE) &&
+               g->unit_words_at >= g->unlogged_at + bits_for_the_log(g->bucket_count) &&
                !(g->unit_words_at % 8) &&
                g->bitmaps_at >= g->unit_words_at + (wide)12 * g->unit_count &&
                !(g->bitmaps_at % 8) && (wide)g->bitmap_stride * 8 * SB_BLOCK_MIN >= g->unit_size &&
@@ -82,8 +93,6 @@ static struct sb_geometry_wish draw_wish(void)
                 wish.guard_inline = 1 + draw(draw(2) ? 8 : 4096);
         if (!draw(4))
                 wish.snapshot_count = 1 + draw(draw(2) ? 8 : 4096);
-        if (!draw(8))
-                wish.feed_count = draw(1000);
         if (!draw(3))
                 wish.magazine_count = draw(3) ? draw(SB_MAGAZINE_MAX + 1) : SB_MAGAZINE_NONE;
         if (!draw(4))
@@ -102,7 +111,6 @@ static bool is_as_wished(const struct sb_geometry_wish *wish, const struct sb_ge
                (!wish->bucket_count || g->bucket_count == wish->bucket_count) &&
                g->guard_inline == (wish->guard_inline ? wish->guard_inline : 64) &&
                g->snapshot_count == (wish->snapshot_count ? wish->snapshot_count : 32) &&
-               g->feed_count == wish->feed_count &&
                (!wish->magazine_count || g->magazine_count == stock) &&
                (!wish->times_count || g->times_count == wish->times_count) &&
                (!wish->mark_count || g->mark_count == wish->mark_count) &&
@@ -259,7 +267,6 @@ static void test_a_wish_that_cannot_be_is_refused(void)
                 {.clients = 1, .bucket_count = 3}, {.clients = 1, .record_stride = 32},
                 {.clients = 1, .record_stride = 4160}, {.clients = 1, .guard_inline = 4097},
                 {.clients = 1, .snapshot_count = 4097},
-                {.clients = 1, .feed_count = (1u << 20) + 1},
                 {.clients = 1, .magazine_count = SB_MAGAZINE_MAX + 1},
                 {.clients = 1, .times_count = 1025}, {.clients = 1, .mark_count = 65}};
         struct sb_geometry g;
@@ -281,12 +288,12 @@ static void test_a_wish_that_cannot_be_is_refused(void)
         X(marks_at)                                                                                \
         X(buckets_at)                                                                              \
         X(floors_at)                                                                               \
+        X(unlogged_at)                                                                             \
         X(unit_words_at)                                                                           \
         X(bitmaps_at)                                                                              \
         X(record_count)                                                                            \
         X(record_stride)                                                                           \
         X(bucket_count)                                                                            \
-        X(zero)                                                                                    \
         X(reserve_count)                                                                           \
         X(bitmap_stride)                                                                           \
         X(times_count)
@@ -295,7 +302,7 @@ static void test_a_wish_that_cannot_be_is_refused(void)
 #define LOOSE_WORDS(X)                                                                             \
         X(units_at)                                                                                \
         X(unit_count)                                                                              \
-        X(guard_inline) X(snapshot_count) X(feed_count) X(magazine_count) X(mark_count)
+        X(guard_inline) X(snapshot_count) X(magazine_count) X(mark_count)
 
 static uint64_t other_value(uint64_t value)
 {
@@ -348,11 +355,11 @@ static void test_a_geometry_with_a_field_that_was_changed_is_refused(void)
 static void shift(struct sb_geometry *g)
 {
         uint64_t *areas[] = {&g->records_at, &g->times_at, &g->marks_at, &g->buckets_at,
-                &g->floors_at, &g->unit_words_at, &g->bitmaps_at, &g->units_at};
+                &g->floors_at, &g->unlogged_at, &g->unit_words_at, &g->bitmaps_at, &g->units_at};
         uint64_t distance = 1 + draw(draw(2) ? 64 : 5000);
 
         distance = draw(2) ? distance : 0 - distance;
-        for (uint32_t i = draw(3), end = 1 + draw(8); i < end; i++)
+        for (uint32_t i = draw(3), end = 1 + draw(9); i < end; i++)
                 *areas[i] += distance;
 }
 

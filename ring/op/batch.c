@@ -1,0 +1,378 @@
+/* A batch of the log; see batch.h. */
+
+#include "ring/op/batch.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/layout/block.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
+#include "shm/mvcc/help.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/mvcc/stamp.h"
+#include "shm/notify/unlogged.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/work.h"
+
+#define KEYS_A_PIN 64u /* looked at under one pin: memory that others free waits for it */
+
+/* ---- marks ---- */
+
+static uint64_t batch_words(const struct sb_geometry *geometry)
+{
+        return ((uint64_t)geometry->bucket_count + 63) / 64;
+}
+
+uint64_t sb_batch_space(const struct sb_geometry *geometry)
+{
+        return 2 * batch_words(geometry) * (sizeof(uint64_t) + sizeof(uint32_t));
+}
+
+void sb_batch_init(
+        const struct sb_segment *segment, void *space, uint64_t durable, struct sb_batch *ret)
+{
+        uint64_t words = batch_words(&segment->geometry);
+
+        *ret = (struct sb_batch){.above = durable, .all = true};
+        ret->marks.bits = space;
+        ret->next.bits = ret->marks.bits + words;
+        ret->marks.words = (uint32_t *)(ret->next.bits + words);
+        ret->next.words = ret->marks.words + words;
+}
+
+static void batch_mark_word(struct sb_batch_marks *marks, uint64_t word, uint64_t bits)
+{
+        if (!marks->bits[word])
+                marks->words[marks->count++] = (uint32_t)word;
+        marks->bits[word] |= bits;
+}
+
+static void batch_mark_cell(struct sb_batch_marks *marks, uint64_t cell_number)
+{
+        uint64_t bucket = cell_number / 8 - 1;
+
+        batch_mark_word(marks, bucket / 64, UINT64_C(1) << (bucket % 64));
+}
+
+static void batch_clear(struct sb_batch_marks *marks)
+{
+        uint32_t i;
+
+        for (i = 0; i < marks->count; i++)
+                marks->bits[marks->words[i]] = 0;
+        marks->count = 0;
+}
+
+/* All that is marked in @from is marked in @to. */
+static void batch_add(struct sb_batch_marks *to, const struct sb_batch_marks *from)
+{
+        uint32_t i;
+
+        for (i = 0; i < from->count; i++)
+                batch_mark_word(to, from->words[i], from->bits[from->words[i]]);
+}
+
+/* ---- beginning ---- */
+
+static void batch_visit_node(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct sb_batch *batch = context;
+        uint64_t cell_number = sb_pin_load(handle, &node->cell);
+
+        if (sb_cell_at(&handle->segment, cell_number))
+                batch_mark_cell(&batch->marks, cell_number);
+}
+
+static void batch_visit_word(void *context, uint64_t word, uint64_t bits)
+{
+        struct sb_batch *batch = context;
+
+        batch_mark_word(&batch->marks, word, bits);
+}
+
+/* Announce a cut and take it, while all changes are told. Fault BATCH_UNHELD: nothing is announced.
+ * Fault BATCH_ASKS_LATE: changes are told that replace what is not above the clock of before. */
+static int batch_take_cut(struct sb_handle *handle, struct sb_batch *batch)
+{
+        const struct sb_segment *segment = &handle->segment;
+        int r;
+
+        if (!SB_FAULT(BATCH_ASKS_NOT))
+                sb_unlogged_ask_all(segment);
+        r = sb_snapshot_open(handle, &batch->snapshot, &batch->cut);
+        if (r)
+                return r;
+        if (SB_FAULT(BATCH_UNHELD))
+                sb_snapshot_close(handle, batch->snapshot);
+        /* Fault BATCH_ASKS_LATE: what replaced versions above the cut is not told either. */
+        sb_unlogged_ask_above(segment, batch->cut - (SB_FAULT(BATCH_ASKS_LATE) ? 1 : 0));
+        return 0;
+}
+
+int sb_batch_begin(struct sb_handle *handle, struct sb_batch *batch)
+{
+        int r = batch_take_cut(handle, batch);
+
+        if (r)
+                return r;
+        batch->open = true;
+        batch->whole = false;
+        if (SB_FAULT(BATCH_NOTES_LATE))
+                sb_unlogged_take(&handle->segment, batch_visit_word, batch);
+        /* Before the marks: a writer marks before its note goes. So what has no note any more by
+         * now is marked. */
+        (void)sb_stable_look(handle, batch_visit_node, batch);
+        if (!SB_FAULT(BATCH_NOTES_LATE))
+                sb_unlogged_take(&handle->segment, batch_visit_word, batch);
+        return 0;
+}
+
+/* ---- what went before it was logged ---- */
+
+/* Asked behind the last look at a key: one that went before that look said so before it went. */
+static void batch_ask_whole(struct sb_handle *handle, struct sb_batch *batch)
+{
+        /* A:forgotten. */
+        uint64_t forgotten = sb_load_acquire(&handle->segment.super->forgotten);
+
+        if (forgotten > batch->above && !SB_FAULT(BATCH_NEVER_WHOLE))
+                batch->whole = true;
+}
+
+/* ---- reading ---- */
+
+struct batch_sink {
+        sb_batch_take *take;
+        sb_batch_room *room;
+        void *context;
+};
+
+/* The oldest versions of a key that are to be logged, above a revision. */
+struct batch_found {
+        uint64_t at[SB_BATCH_VERSIONS]; /* offsets; the last of them in a circle */
+        uint64_t stamp[SB_BATCH_VERSIONS];
+        uint64_t count; /* ever found */
+};
+
+/* Whether more than the newest version of a key may be kept. */
+static bool batch_is_kept(const struct sb_segment *segment, uint64_t word)
+{
+        /* A:mark. A mark that is made meanwhile is of a later cut. */
+        return (word & SB_CELL_KEPT) || sb_load_acquire(&segment->super->mark_high);
+}
+
+/* What is to be logged of the key in a cell, with revisions above @rev. Under a pin. */
+static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_t cell_number,
+        uint64_t rev, struct batch_found *ret)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *cell = sb_cell_at(segment, cell_number);
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0, last = 0;
+        uint64_t left = sb_damage_bound(segment);
+        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+        bool kept = batch_is_kept(segment, word);
+
+        ret->count = 0;
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left) &&
+                SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER) {
+                struct sb_settled settled = sb_stamp_settle(handle, version);
+                bool committed = settled.outcome == SB_OUTCOME_COMMITTED;
+
+                /* As in every read at a cut: if it commits, it is in the cut. */
+                if (settled.outcome == SB_OUTCOME_UNDECIDED && settled.stamp &&
+                        settled.stamp <= batch->cut) {
+                        sb_help_version(handle, version);
+                        continue;
+                }
+                if (committed && settled.stamp > batch->cut) {
+                        if (!SB_FAULT(BATCH_CARRIES_NOTHING))
+                                batch_mark_cell(&batch->next, cell_number);
+                } else if (committed) {
+                        if (settled.stamp <= batch->above && !batch->whole)
+                                break;
+                        if (version->rev <= rev)
+                                break;
+                        /* A version that moves is there twice. */
+                        if (version->rev != last) {
+                                ret->at[ret->count % SB_BATCH_VERSIONS] =
+                                        sb_offset_of(segment, version);
+                                ret->stamp[ret->count++ % SB_BATCH_VERSIONS] = settled.stamp;
+                        }
+                        last = version->rev;
+                        if (!kept)
+                                break;
+                }
+                version = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
+        }
+}
+
+/* What a version says. False: it lies wrong. */
+static bool batch_describe(struct sb_handle *handle, uint64_t at, uint64_t stamp,
+        uint64_t cell_number, struct sb_batch_entry *ret)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_version *version = sb_version_at(segment, at);
+        uint64_t shape = version ? sb_version_shape(segment, version) : 0;
+
+        if (!version || !shape)
+                return false;
+        *ret = (struct sb_batch_entry){.key = version->bytes,
+                .key_len = SB_SHAPE_KEY_LEN(shape),
+                .value = version->bytes + SB_SHAPE_KEY_LEN(shape),
+                .value_len = SB_SHAPE_VALUE_LEN(shape),
+                .rev = version->rev,
+                .stamp = stamp,
+                .cell_number = cell_number,
+                .kind = SB_SHAPE_KIND(shape) & SB_VERSION_KIND,
+                .writer = SB_SHAPE_WRITER(shape),
+                .trimmed = sb_pin_load(handle, &version->prev) & SB_PREV_TRIMMED};
+        if (SB_SHAPE_KIND(shape) & SB_VERSION_HAS_TXN)
+                memcpy(&ret->txn, ret->value + ret->value_len, SB_TRAILER_TXN);
+        return true;
+}
+
+#define AGAIN (-1) /* there is more of the key: look again; otherwise 0, or what the room said */
+
+/* Give what was found, oldest first. *ret_rev: of the last one that was taken. */
+static int batch_give(struct sb_handle *handle, uint64_t cell_number,
+        const struct batch_found *found, const struct batch_sink *sink, uint64_t *ret_rev)
+{
+        uint64_t left = found->count < SB_BATCH_VERSIONS ? found->count : SB_BATCH_VERSIONS;
+        uint64_t i = found->count;
+        struct sb_batch_entry entry;
+        int r;
+
+        for (; left; left--) {
+                i--;
+                if (!batch_describe(handle, found->at[i % SB_BATCH_VERSIONS],
+                            found->stamp[i % SB_BATCH_VERSIONS], cell_number, &entry))
+                        return 0;
+                if (!sink->take(&entry, sink->context)) {
+                        sb_unpin(handle);
+                        r = sink->room(entry.key_len + entry.value_len, sink->context);
+                        sb_pin(handle);
+                        return r ? r : AGAIN;
+                }
+                *ret_rev = entry.rev;
+                /* Once it is durable, the key can go: no other process comes back for it. */
+                if (entry.kind != SB_VERSION_VALUE)
+                        sb_limbo_later(handle, cell_number, entry.stamp);
+        }
+        return found->count > SB_BATCH_VERSIONS ? AGAIN : 0;
+}
+
+/* What one cell leads to. */
+static int batch_cell(struct sb_handle *handle, struct sb_batch *batch, uint64_t cell_number,
+        const struct batch_sink *sink)
+{
+        struct batch_found found;
+        uint64_t rev = 0;
+        int r;
+
+        do {
+                batch_find(handle, batch, cell_number, rev, &found);
+                r = batch_give(handle, cell_number, &found, sink, &rev);
+        } while (r == AGAIN);
+        return r;
+}
+
+/* The cells of one bucket. */
+static int batch_bucket(struct sb_handle *handle, struct sb_batch *batch, uint64_t bucket,
+        const struct batch_sink *sink)
+{
+        uint32_t index;
+        int r = 0;
+
+        for (index = 0; index < SB_BUCKET_CELLS && !r; index++)
+                r = batch_cell(handle, batch, SB_CELL_NUMBER(bucket, index), sink);
+        return r;
+}
+
+/* The buckets of one word of marks. A pin lasts for some keys. */
+static int batch_word(struct sb_handle *handle, struct sb_batch *batch, uint64_t word,
+        uint64_t bits, const struct batch_sink *sink)
+{
+        uint32_t keys = 0;
+        int r = 0;
+
+        sb_pin(handle);
+        for (; bits && !r; bits &= bits - 1) {
+                uint64_t bucket = word * 64 + (uint64_t)__builtin_ctzll(bits);
+
+                if (bucket >= handle->segment.bucket_count)
+                        break; /* the marks are input */
+                if (keys >= KEYS_A_PIN) {
+                        sb_unpin(handle);
+                        sb_pin(handle);
+                        keys = 0;
+                }
+                r = batch_bucket(handle, batch, bucket, sink);
+                keys += SB_BUCKET_CELLS;
+        }
+        sb_unpin(handle);
+        return r;
+}
+
+int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_take *take,
+        sb_batch_room *room, void *context)
+{
+        const struct batch_sink sink = {.take = take, .room = room, .context = context};
+        bool all = batch->all || batch->whole;
+        uint64_t words = batch_words(&handle->segment.geometry), i;
+        int r = 0;
+
+        if (SB_FAULT(BATCH_WHOLE_EARLY))
+                batch_ask_whole(handle, batch);
+        for (i = 0; i < (all ? words : batch->marks.count) && !r; i++)
+                r = all ? batch_word(handle, batch, i, UINT64_MAX, &sink)
+                        : batch_word(handle, batch, batch->marks.words[i],
+                                  batch->marks.bits[batch->marks.words[i]], &sink);
+        if (!r && !sb_snapshot_holds(handle, batch->snapshot, batch->cut) &&
+                !SB_FAULT(BATCH_UNHELD))
+                r = SB_E_LAPPED;
+        return r;
+}
+
+bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch)
+{
+        bool was = batch->whole;
+
+        if (!SB_FAULT(BATCH_WHOLE_EARLY))
+                batch_ask_whole(handle, batch);
+        return batch->whole && !was;
+}
+
+/* ---- ending ---- */
+
+void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable)
+{
+        struct sb_batch_marks marks = batch->marks;
+
+        if (!SB_FAULT(BATCH_UNHELD))
+                sb_snapshot_close(handle, batch->snapshot);
+        batch->open = false;
+        if (durable) {
+                batch_clear(&marks);
+                batch->above = batch->cut;
+                batch->all = false;
+                /* R:durable > A:durable. What survives was acknowledged by the disk. */
+                sb_store_release(&handle->segment.super->durable, batch->cut);
+        } else {
+                batch_add(&batch->next, &marks);
+                batch_clear(&marks);
+        }
+        batch->marks = batch->next;
+        batch->next = marks;
+        (void)sb_work_lists(handle);
+}

@@ -1,0 +1,86 @@
+/*
+ * A batch of the log: what changed between two cuts (model: feedx; the test model-batch).
+ *
+ * The log of a bus is a client with a handle of its own. Again and again it
+ *
+ *      begins      asks for all changes, announces a cut, asks for those above it; looks at what
+ *                  notes show; takes the marks (notify/unlogged.h)
+ *      reads       each marked key at the cut: its newest version, or all of them, where a rule or
+ *                  a mark may keep them; of those, what is above the last cut
+ *      asks        whether a key went before it was logged: then it reads all keys
+ *      ends        once that is on the disk, with success; else the next batch has the same keys
+ *
+ * A process that is killed takes along what it has marked in its private list, so the next log's
+ * first batch looks at all buckets, and reads what is above the last durable cut.
+ *
+ * Always true: all batches up to one together are exactly the bus at the cut of that one: whole
+ * transactions, and no effect without its cause.
+ */
+#ifndef SB_RING_OP_BATCH_H
+#define SB_RING_OP_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/layout/handle.h"
+
+/* Versions of one key that are looked up at once. */
+#define SB_BATCH_VERSIONS 64u
+
+/* Buckets, as bits, and the list of the words that are not 0. */
+struct sb_batch_marks {
+        uint64_t *bits;
+        uint32_t *words;
+        uint32_t count;
+};
+
+struct sb_batch {
+        uint64_t cut;   /* of the batch that is open */
+        uint64_t above; /* versions up to this cut are logged */
+        uint32_t snapshot;
+        bool open, whole;
+        bool all; /* what an earlier log had taken is not known: look at all buckets */
+        struct sb_batch_marks marks, next; /* of this batch; for the next one */
+};
+
+/* One version. What it points at is valid while the callback runs. */
+struct sb_batch_entry {
+        const unsigned char *key, *value;
+        uint64_t value_len, rev, stamp, txn; /* txn: 0: a plain write */
+        uint64_t cell_number;
+        uint32_t key_len;
+        uint32_t kind;   /* SB_VERSION_VALUE, SB_VERSION_DELETED, SB_VERSION_EXPIRED */
+        uint32_t writer; /* number of the client's record */
+        bool trimmed;    /* what it replaced may be missing */
+};
+
+/* Take an entry. Called under a pin: it copies, and never waits. Return: false: there is no room;
+ * then sb_batch_room() is called, not under a pin, and the entry comes again. */
+typedef bool sb_batch_take(const struct sb_batch_entry *entry, void *context);
+/* Make room for an entry with @size bytes of key and value. Return: 0, or what sb_batch_each()
+ * answers. */
+typedef int sb_batch_room(uint64_t size, void *context);
+
+/* The bytes that a batch needs besides, private and zero. */
+uint64_t sb_batch_space(const struct sb_geometry *geometry);
+/* Begin to log: what is above @durable. */
+void sb_batch_init(
+        const struct sb_segment *segment, void *space, uint64_t durable, struct sb_batch *ret);
+
+/* Begin a batch; not under a pin. Return: 0; SB_E_FULL: no announcement is free. Cost: a look at
+ * all records that were ever used, and a few steps for each marked bucket. */
+int sb_batch_begin(struct sb_handle *handle, struct sb_batch *batch);
+/* Each version of the batch; of one key the oldest first. Not under a pin. May be called again, for
+ * the same ones. Return: 0; SB_E_LAPPED: the engine took the announcement away: end it
+ * without success; what sb_batch_room() said. */
+int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_take *take,
+        sb_batch_room *room, void *context);
+/* Behind sb_batch_each(): whether keys went before they were logged, because memory was short. Then
+ * the batch is all that there is at its cut: sb_batch_each() once more, and nothing that was logged
+ * before counts. */
+bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch);
+/* End the batch; not under a pin. @durable: it survives power loss, and so is `durable` now; keys
+ * that it says are deleted begin to go. Else the next one has the same keys. */
+void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable);
+
+#endif

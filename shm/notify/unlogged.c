@@ -1,0 +1,118 @@
+/* Which buckets have changes that the log has not taken yet; see unlogged.h. */
+
+#include "shm/notify/unlogged.h"
+
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+
+/* ---- telling ---- */
+
+/* Set the bit of a bucket, then those above it. Fault UNLOGGED_STOPS_EARLY: up to the first bit
+ * that is set. */
+static void unlogged_mark(const struct sb_segment *segment, uint64_t bucket)
+{
+        uint64_t index = bucket;
+        uint32_t level;
+
+        for (level = 0; level < segment->unlogged_levels; level++, index /= 64) {
+                struct sb_word64 *word = &segment->unlogged[level][index / 64];
+                uint64_t bit = UINT64_C(1) << (index % 64);
+                bool set = sb_load_acquire(word) & bit; /* A:unlogged. */
+
+                if (set && SB_FAULT(UNLOGGED_STOPS_EARLY))
+                        return;
+                /* R:unlogged > A:unlogged. The change first, and each level before the one above.
+                 * The bit of the bucket is set again if it is set: the log that takes it then sees
+                 * this change, too. */
+                if (!set || !level)
+                        sb_or_full(word, bit);
+        }
+}
+
+void sb_unlogged_tell(
+        const struct sb_segment *segment, uint64_t cell_number, uint64_t replaced_stamp)
+{
+        /* A:attention. Behind the stamp of the change: what the log does not hear of now it hears
+         * of in the batch for which the version before was told. */
+        uint64_t attention = sb_load_acquire(&segment->super->attention) & SB_ATTENTION_LOG;
+
+        if (attention && replaced_stamp <= attention && !SB_FAULT(LOG_UNTOLD))
+                unlogged_mark(segment, cell_number / 8 - 1);
+}
+
+void sb_unlogged_tell_node(struct sb_handle *handle, struct sb_node *node)
+{
+        uint64_t cell_number = sb_pin_load(handle, &node->cell);
+
+        if (sb_cell_at(&handle->segment, cell_number))
+                sb_unlogged_tell(&handle->segment, cell_number, 0);
+}
+
+/* ---- taking ---- */
+
+/* The log's bits become @value; those of watched prefixes stay. */
+static void unlogged_ask(const struct sb_segment *segment, uint64_t value)
+{
+        struct sb_word64 *attention = &segment->super->attention;
+        uint64_t old;
+
+        do
+                old = sb_load_acquire(attention); /* A:attention. */
+        /* R:attention > A:attention. Lock-free: a round that fails means that a watch came or went.
+         */
+        while (!sb_cas64_full(attention, old, (old & ~SB_ATTENTION_LOG) | value));
+}
+
+void sb_unlogged_ask_all(const struct sb_segment *segment)
+{
+        unlogged_ask(segment, SB_ATTENTION_ALL);
+}
+
+void sb_unlogged_ask_above(const struct sb_segment *segment, uint64_t cut)
+{
+        unlogged_ask(segment, cut & (SB_ATTENTION_ALL - 1));
+}
+
+/* Whether a word of @level is one: the bits above it are input. */
+static bool unlogged_is_word(const struct sb_segment *segment, uint32_t level, uint64_t index)
+{
+        return index << (6 * (level + 1)) < segment->bucket_count;
+}
+
+/* Take the marks below word @index of @level. */
+static void unlogged_take_below(const struct sb_segment *segment, uint32_t level, uint64_t index,
+        sb_unlogged_visit *visit, void *context)
+{
+        struct sb_word64 *word = &segment->unlogged[level][index];
+        uint64_t bits;
+
+        /* A:unlogged, R:unlogged. From here on a process that marks below sets this bit again.
+         * Fault UNLOGGED_TAKEN_UPWARDS: it does so behind what is below. */
+        bits = SB_FAULT(UNLOGGED_TAKEN_UPWARDS) && level ? sb_load_acquire(word)
+                                                         : sb_exchange_full(word, 0);
+
+        if (!level) {
+                if (bits)
+                        visit(context, index, bits);
+                return;
+        }
+        for (; bits; bits &= bits - 1) {
+                uint64_t below = index * 64 + (uint64_t)__builtin_ctzll(bits);
+
+                if (unlogged_is_word(segment, level - 1, below))
+                        unlogged_take_below(segment, level - 1, below, visit, context);
+        }
+        if (SB_FAULT(UNLOGGED_TAKEN_UPWARDS))
+                /* R:unlogged, too late: that is the fault. */
+                sb_exchange_full(word, 0);
+}
+
+void sb_unlogged_take(const struct sb_segment *segment, sb_unlogged_visit *visit, void *context)
+{
+        unlogged_take_below(segment, segment->unlogged_levels - 1, 0, visit, context);
+}

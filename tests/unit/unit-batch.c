@@ -1,0 +1,511 @@
+/*
+ * Batches of the log (ring/op/batch.h, shm/notify/unlogged.h), in one process: what they hold up to
+ * each cut is the bus at that cut, whatever is written between any two of a batch's steps, and
+ * however many batches fail; which buckets are marked, and when; that a deleted key waits for the
+ * log, and where memory is short says that it did not.
+ */
+#include "ring/op/batch.h"
+#include "ring/op/commit.h"
+#include "ring/op/keep.h"
+#include "shm/base/fault.h"
+#include "shm/history/rules.h"
+#include "shm/keys/index.h"
+#include "shm/layout/report.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/mvcc/stamp.h"
+#include "shm/notify/unlogged.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/reap.h"
+#include "tests/harness/faults.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+#define KEYS     24u
+#define VERSIONS 64u
+
+/* What a log knows of a key: the newest version that was given, and all of them. */
+struct known {
+        uint64_t rev, stamp, count;
+        uint32_t kind;
+        char value[24];
+        uint64_t revs[VERSIONS];
+};
+struct contents {
+        struct known keys[KEYS];
+};
+
+static struct contents logged, staged;
+static struct sb_batch batch;
+static uint32_t room_asked, room_left, taken;
+static char wrong[200];
+
+static void name_of(uint32_t i, char ret[8])
+{
+        snprintf(ret, 8, "key%02u", i);
+}
+
+/* A bus with a log: from the beginning each change is told. */
+static void *begin_log(uint64_t size)
+{
+        void *space;
+
+        if (!make_bus(size))
+                return NULL;
+        sb_unlogged_ask_all(&writer.segment);
+        space = calloc(1, sb_batch_space(&writer.segment.geometry));
+        if (space)
+                sb_batch_init(&writer.segment, space, 0, &batch);
+        memset(&logged, 0, sizeof(logged));
+        taken = 0;
+        return space;
+}
+
+static bool take(const struct sb_batch_entry *entry, void *context)
+{
+        struct known *known;
+        uint32_t i;
+
+        (void)context;
+        if (entry->key_len != 5 || memcmp(entry->key, "key", 3))
+                return true; /* a rule */
+        if (room_left && !--room_left)
+                return false;
+        i = (uint32_t)(entry->key[3] - '0') * 10 + (uint32_t)(entry->key[4] - '0');
+        known = &staged.keys[i];
+        if (entry->stamp > batch.cut)
+                snprintf(wrong, sizeof(wrong), "key %u: a stamp above the cut", i);
+        if (known->rev && entry->rev < known->rev)
+                snprintf(wrong, sizeof(wrong), "key %u: revision %lu behind %lu", i,
+                        (unsigned long)entry->rev, (unsigned long)known->rev);
+        if (entry->rev != known->rev)
+                known->revs[known->count++ % VERSIONS] = entry->rev;
+        known->rev = entry->rev;
+        known->stamp = entry->stamp;
+        known->kind = entry->kind;
+        memset(known->value, 0, sizeof(known->value));
+        memcpy(known->value, entry->value,
+                entry->value_len < sizeof(known->value) ? entry->value_len : sizeof(known->value));
+        taken++;
+        return true;
+}
+
+static int room(uint64_t size, void *context)
+{
+        (void)context;
+        room_asked++;
+        room_left = size ? 3 : 0;
+        return 0;
+}
+
+/* All of a batch: what is staged is complete behind it. */
+static bool read_batch(void)
+{
+        staged = logged;
+        if (sb_batch_each(&reader, &batch, take, room, NULL))
+                return false;
+        if (sb_batch_turns_whole(&reader, &batch)) {
+                memset(&staged, 0, sizeof(staged));
+                if (sb_batch_each(&reader, &batch, take, room, NULL) ||
+                        sb_batch_turns_whole(&reader, &batch))
+                        return false;
+        }
+        return !*wrong;
+}
+
+static void end_batch(bool durable)
+{
+        sb_batch_end(&reader, &batch, durable);
+        if (durable)
+                logged = staged;
+}
+
+/* Whether the staged contents are the bus at the batch's cut. */
+static bool is_the_bus(void)
+{
+        for (uint32_t i = 0; i < KEYS; i++) {
+                const struct known *known = &staged.keys[i];
+                struct sb_version *version;
+                uint64_t rev = 0, len = 0;
+                char name[8], value[24] = "";
+
+                name_of(i, name);
+                sb_pin(&reader);
+                version = sb_find_at(
+                        &reader, name, 5, sb_hash_key(name, 5, reader.segment.seed), batch.cut);
+                if (version && sb_version_has_value(version)) {
+                        rev = version->rev;
+                        len = SB_SHAPE_VALUE_LEN(version->shape);
+                        memcpy(value, version->bytes + 5, len < 24 ? len : 24);
+                }
+                sb_unpin(&reader);
+                if (rev != (known->rev && known->kind == SB_VERSION_VALUE ? known->rev : 0) ||
+                        (rev && memcmp(value, known->value, sizeof(value)))) {
+                        printf("# %s at cut %lu: revision %lu, the log has %lu, kind %u\n", name,
+                                (unsigned long)batch.cut, (unsigned long)rev,
+                                (unsigned long)known->rev, known->kind);
+                        return false;
+                }
+        }
+        return true;
+}
+
+/* ---- one after another ---- */
+
+static bool log_once(bool durable)
+{
+        bool good;
+
+        if (sb_batch_begin(&reader, &batch))
+                return false;
+        good = read_batch() && is_the_bus();
+        end_batch(durable);
+        return good;
+}
+
+static void test_what_was_written_is_in_the_next_batch_and_in_no_later_one(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && !put(&writer, "key01", "b", 1));
+        CHECK(log_once(true) && taken == 2 && logged.keys[0].rev == 1);
+        CHECK(log_once(true) && taken == 2);
+        CHECK(!put(&writer, "key00", "c", 1) && !put(&writer, "key00", "d", 1));
+        CHECK(log_once(true) && taken == 3 && logged.keys[0].rev == 3);
+        CHECK(!delete (&writer, "key01"));
+        CHECK(log_once(true) && taken == 4 && logged.keys[1].kind == SB_VERSION_DELETED);
+        CHECK(sb_load_relaxed(&writer.segment.super->durable) == batch.cut);
+        free(space);
+        unmake_bus();
+}
+
+static void test_a_batch_that_failed_comes_again(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1));
+        CHECK(log_once(false) && taken == 1 && !logged.keys[0].rev);
+        CHECK(!sb_load_relaxed(&writer.segment.super->durable));
+        CHECK(!put(&writer, "key01", "b", 1));
+        CHECK(log_once(false) && taken == 3);
+        CHECK(log_once(true) && taken == 5 && logged.keys[0].rev && logged.keys[1].rev);
+        CHECK(log_once(true) && taken == 5);
+        free(space);
+        unmake_bus();
+}
+
+static void test_another_log_goes_on_where_the_first_one_was_durable(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true));
+        CHECK(!put(&writer, "key01", "b", 1));
+        /* The first one takes the mark of this, and ends in the middle. */
+        CHECK(!sb_batch_begin(&reader, &batch));
+        sb_snapshot_close(&reader, batch.snapshot);
+        memset(space, 0, sb_batch_space(&writer.segment.geometry));
+        sb_batch_init(
+                &writer.segment, space, sb_load_relaxed(&writer.segment.super->durable), &batch);
+        taken = 0;
+        CHECK(log_once(true) && taken == 1 && logged.keys[1].rev == 1);
+        free(space);
+        unmake_bus();
+}
+
+/* ---- marks ---- */
+
+static uint64_t marked;
+
+static void count_bits(void *context, uint64_t word, uint64_t bits)
+{
+        (void)context, (void)word;
+        marked += (uint64_t)__builtin_popcountll(bits);
+}
+
+static uint64_t take_marks(void)
+{
+        marked = 0;
+        sb_unlogged_take(&writer.segment, count_bits, NULL);
+        return marked;
+}
+
+static void test_a_hot_key_is_marked_once_for_each_batch(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true));
+        CHECK(!put(&writer, "key00", "b", 1) && take_marks() == 1);
+        for (uint32_t i = 0; i < 100; i++)
+                CHECK(!put(&writer, "key00", "c", 1));
+        CHECK(take_marks() == 0);
+        sb_unlogged_ask_all(&writer.segment);
+        CHECK(!put(&writer, "key00", "d", 1) && take_marks() == 1);
+        free(space);
+        unmake_bus();
+}
+
+static void test_without_a_log_nothing_is_marked(void)
+{
+        CHECK(make_bus(4 << 20));
+        CHECK(!put(&writer, "key00", "a", 1) && !put(&writer, "key00", "b", 1) &&
+                !delete (&writer, "key00"));
+        CHECK(take_marks() == 0);
+        unmake_bus();
+}
+
+static void test_every_bucket_has_a_mark_of_its_own(void)
+{
+        static const uint32_t counts[] = {8, 64, 128, 1 << 12, 1 << 16};
+
+        for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+                struct sb_geometry_wish wish = {
+                        .size = 32 << 20, .clients = 2, .bucket_count = counts[i]};
+
+                CHECK(make_bus_of(&wish));
+                sb_unlogged_ask_all(&writer.segment);
+                for (uint64_t bucket = 0; bucket < counts[i]; bucket++)
+                        sb_unlogged_tell(&writer.segment, SB_CELL_NUMBER(bucket, bucket % 7), 0);
+                CHECK(take_marks() == counts[i] && take_marks() == 0);
+                sb_unlogged_tell(&writer.segment, SB_CELL_NUMBER(counts[i] - 1, 6), 0);
+                sb_unlogged_tell(&writer.segment, SB_CELL_NUMBER(counts[i] - 1, 0), 0);
+                CHECK(take_marks() == 1 && take_marks() == 0);
+                unmake_bus();
+        }
+}
+
+static void test_marks_that_no_bucket_has_are_passed_by(void)
+{
+        struct sb_geometry_wish wish = {.size = 4 << 20, .clients = 2, .bucket_count = 128};
+        void *space;
+
+        CHECK(make_bus_of(&wish));
+        sb_unlogged_ask_all(&writer.segment);
+        space = calloc(1, sb_batch_space(&writer.segment.geometry));
+        CHECK(space);
+        sb_batch_init(&writer.segment, space, 0, &batch);
+        memset(&logged, 0, sizeof(logged));
+        CHECK(log_once(true));
+        for (uint32_t i = 0; i < 2; i++)
+                sb_or_full(&writer.segment.unlogged[0][i], UINT64_MAX);
+        sb_or_full(&writer.segment.unlogged[1][0], UINT64_MAX);
+        CHECK(log_once(true));
+        free(space);
+        unmake_bus();
+}
+
+static void test_a_writer_marks_all_the_way_up_where_another_one_stopped(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true));
+        CHECK(!put(&writer, "key00", "b", 1));
+        /* As if the writer had been stopped behind the bit of the bucket. */
+        for (uint32_t level = 1; level < writer.segment.unlogged_levels; level++)
+                for (uint64_t i = 0; i < 64 && i * 64 < writer.segment.bucket_count; i++)
+                        sb_store_relaxed(&writer.segment.unlogged[level][0], 0);
+        sb_unlogged_ask_all(&writer.segment);
+        CHECK(!put(&reader, "key00", "c", 1));
+        CHECK(take_marks() == 1);
+        free(space);
+        unmake_bus();
+}
+
+/* ---- deletes ---- */
+
+static bool is_there(const char *key)
+{
+        bool there;
+
+        sb_pin(&reader);
+        there = find(key);
+        sb_unpin(&reader);
+        return there;
+}
+
+static void test_a_deleted_key_waits_for_the_log(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true));
+        CHECK(!delete (&writer, "key00"));
+        sb_work_all(&writer, true);
+        CHECK(is_there("key00"));
+        CHECK(log_once(true) && logged.keys[0].kind == SB_VERSION_DELETED);
+        sb_work_all(&reader, false);
+        CHECK(!is_there("key00"));
+        CHECK(log_once(true) && !batch.whole);
+        free(space);
+        unmake_bus();
+}
+
+static void test_where_memory_is_short_it_goes_and_the_batch_is_whole(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && !put(&writer, "key01", "b", 1));
+        CHECK(log_once(true));
+        CHECK(!delete (&writer, "key00"));
+        writer.work.pressed = true;
+        sb_work_all(&writer, true);
+        writer.work.pressed = false;
+        CHECK(!is_there("key00"));
+        CHECK(!sb_batch_begin(&reader, &batch));
+        CHECK(read_batch() && batch.whole && is_the_bus());
+        CHECK(!staged.keys[0].rev && staged.keys[1].rev == 1);
+        end_batch(true);
+        CHECK(log_once(true) && !batch.whole);
+        free(space);
+        unmake_bus();
+}
+
+/* ---- rules, long chains, little room ---- */
+
+static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(void)
+{
+        void *space = begin_log(16 << 20);
+        char value[8];
+
+        CHECK(space);
+        CHECK(!sb_keep_write(&writer, "key00", 5, false, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        for (uint32_t i = 1; i <= 300; i++) {
+                snprintf(value, sizeof(value), "%u", i);
+                CHECK(!put(&writer, "key00", value, strlen(value)));
+        }
+        room_left = 2;
+        CHECK(log_once(true));
+        CHECK(logged.keys[0].rev == 300 && logged.keys[0].count == 300 && taken == 300);
+        CHECK(room_asked > 10);
+        CHECK(!put(&writer, "key00", "x", 1) && !put(&writer, "key00", "y", 1));
+        CHECK(log_once(true) && taken == 302);
+        room_left = 0;
+        free(space);
+        unmake_bus();
+}
+
+/* ---- anything in between ---- */
+
+static bool commit_some(struct sb_handle *handle)
+{
+        struct sb_commit_write writes[3];
+        struct sb_commit_result result;
+        struct sb_commit_wish wish = {.writes = writes};
+        char names[3][8], value[8];
+        uint32_t i = (uint32_t)draw(KEYS - 3);
+        int r;
+
+        snprintf(value, sizeof(value), "t%u", (uint32_t)draw(1000));
+        for (; wish.write_count < 3; i++) {
+                name_of(i, names[wish.write_count]);
+                writes[wish.write_count] = (struct sb_commit_write){.key = names[wish.write_count],
+                        .key_len = 5,
+                        .kind = SB_VERSION_VALUE,
+                        .value = value,
+                        .value_len = strlen(value)};
+                wish.write_count++;
+        }
+        if (sb_snapshot_open(handle, &wish.snapshot, &wish.cut))
+                return false;
+        r = sb_commit_run(handle, &wish, &result);
+        sb_snapshot_close(handle, wish.snapshot);
+        return r == 0 || r == SB_E_CONFLICT;
+}
+
+static bool do_something(void)
+{
+        struct sb_handle *handle = draw(2) ? &writer : &reader;
+        char name[8], value[16];
+        int r = 0;
+
+        name_of((uint32_t)draw(KEYS), name);
+        snprintf(value, sizeof(value), "%u", (uint32_t)draw(100000));
+        switch (draw(10)) {
+        case 0:
+        case 1:
+                r = delete (handle, name);
+                break;
+        case 2:
+                return commit_some(handle);
+        case 3:
+                writer.work.pressed = !draw(4);
+                sb_work_all(&writer, true);
+                writer.work.pressed = false;
+                break;
+        case 4:
+                sb_work_due(handle);
+                break;
+        default:
+                r = put(handle, name, value, strlen(value));
+        }
+        return r == 0 || r == SB_E_NOT_FOUND;
+}
+
+static bool do_some(void)
+{
+        for (uint64_t i = draw(8); i; i--)
+                if (!do_something())
+                        return false;
+        return true;
+}
+
+static void test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between(void)
+{
+        uint32_t wholes = 0, failed = 0, others = 0;
+        void *space = begin_log(4 << 20);
+        struct sb_check_report report;
+
+        CHECK(space);
+        draw_state = 20261123;
+        for (uint32_t round = 0; round < 6000; round++) {
+                CHECK(do_some() && !sb_batch_begin(&reader, &batch) && do_some());
+                room_left = draw(3) ? 0 : 1 + (uint32_t)draw(4);
+                if (!read_batch() || !do_some() || !is_the_bus()) {
+                        TEST_FAIL("round %u: %s", round, wrong);
+                        break;
+                }
+                wholes += batch.whole;
+                if (!draw(16)) {
+                        /* The log's process ends, and another one begins. */
+                        sb_snapshot_close(&reader, batch.snapshot);
+                        memset(space, 0, sb_batch_space(&writer.segment.geometry));
+                        sb_batch_init(&writer.segment, space,
+                                sb_load_relaxed(&writer.segment.super->durable), &batch);
+                        others++;
+                } else {
+                        bool durable = draw(4) != 0;
+
+                        failed += !durable;
+                        end_batch(durable);
+                }
+        }
+        printf("# 6000 batches: %u whole, %u failed, %u logs that ended\n", wholes, failed, others);
+        CHECK(wholes > 50 && failed > 500 && others > 100);
+        CHECK(!sb_check(&reader, true, &report));
+        free(space);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        fault_from_environment();
+        RUN(test_what_was_written_is_in_the_next_batch_and_in_no_later_one);
+        RUN(test_a_batch_that_failed_comes_again);
+        RUN(test_another_log_goes_on_where_the_first_one_was_durable);
+        RUN(test_a_hot_key_is_marked_once_for_each_batch);
+        RUN(test_without_a_log_nothing_is_marked);
+        RUN(test_every_bucket_has_a_mark_of_its_own);
+        RUN(test_marks_that_no_bucket_has_are_passed_by);
+        RUN(test_a_writer_marks_all_the_way_up_where_another_one_stopped);
+        RUN(test_a_deleted_key_waits_for_the_log);
+        RUN(test_where_memory_is_short_it_goes_and_the_batch_is_whole);
+        RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
+        RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
+        return test_end();
+}
