@@ -259,7 +259,15 @@
         X(DEAF_FOR_EVER, "an engine that found no descriptor once listens no more")                \
         X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
         X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \
-        X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")
+        X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")        \
+        X(FSYNC_LEFT_OUT, "a batch goes on in the next file before the last one is synced")        \
+        X(RENAME_WITHOUT_DIRECTORY_FSYNC, "a file of the log is used before its name is synced")   \
+        X(HEADER_UNSYNCED, "a file of the log is named before its header is synced")               \
+        X(SALT_KEPT, "a recycled file of the log keeps the salt of its use before")                \
+        X(WATERMARK_EARLY, "a batch counts as durable before it is synced")                        \
+        X(NEXT_BATCH_BEFORE_FSYNC, "a batch is written before the one before it is synced")        \
+        X(LAST_FRAME_UNCHECKED, "a batch of the log is read without its last frame")               \
+        X(SEQUENCE_UNCHECKED, "the order of batches and files of the log is not checked")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };

@@ -1,0 +1,66 @@
+/*
+ * Entries: what a batch says, one change of a key each, or a floor.
+ *
+ *      0   kind 8 | flags 8 | writer 16 | key_len 32
+ *      8   value_len 32 | 0 32
+ *      16  rev 64
+ *      24  stamp 64            of a floor: hash
+ *      32  transaction 64
+ *      40  expiry_ns 64
+ *      48  key, value, zeros up to a multiple of 8
+ *
+ * Always true: a file is input that may be hostile. Nothing is believed of an entry before its
+ * lengths were checked. A kind, a flag or a word that this reader does not know is refused, never
+ * passed over: what it stands for may change what the other entries mean.
+ */
+#ifndef SB_WAL_ENTRY_H
+#define SB_WAL_ENTRY_H
+
+#include <stdint.h>
+
+#define SB_WAL_ENTRY_HEAD    48u /* bytes of an entry's header */
+#define SB_WAL_ENTRY_KEY_MAX 1024u
+
+enum sb_wal_kind {
+        SB_WAL_VALUE = 1,
+        SB_WAL_TOMBSTONE = 2,
+        SB_WAL_EXPIRED = 3, /* a tombstone that no client wrote */
+        SB_WAL_FLOOR = 4,   /* of keys with this hash: none begins at a revision up to rev */
+};
+
+enum {
+        SB_WAL_TRIMMED = 1, /* what was before this version is not all in the log */
+};
+
+struct sb_wal_entry {
+        enum sb_wal_kind kind;
+        uint8_t flags;
+        uint16_t writer; /* the slot of the client that wrote */
+        const void *key, *value;
+        uint32_t key_len, value_len;
+        uint64_t rev;
+        uint64_t stamp;       /* not of a floor */
+        uint64_t hash;        /* of a floor alone: of the key, or of its bucket */
+        uint64_t transaction; /* a number that a transaction's entries share; 0: none */
+        uint64_t expiry_ns;   /* boottime; 0: never */
+};
+
+/* Bytes that an entry takes in the stream. */
+static inline uint64_t sb_wal_entry_size(uint64_t key_len, uint64_t value_len)
+{
+        return (SB_WAL_ENTRY_HEAD + key_len + value_len + 7) & ~UINT64_C(7);
+}
+
+/* Writes the header of @entry; key and value follow. Return: 0; -EINVAL: no reader would take it:
+ * an unknown kind or flag, a key of no or of too many bytes, a floor or a tombstone with a value.
+ */
+int sb_wal_entry_encode(const struct sb_wal_entry *entry, unsigned char *ret_head);
+/* The size of the entry that begins with the @head, of SB_WAL_ENTRY_HEAD bytes. Return: 0;
+ * -EPROTONOSUPPORT: a kind, a flag or a word that this reader does not know; -EBADMSG: lengths
+ * that no entry has. */
+int sb_wal_entry_measure(const unsigned char *head, uint64_t *ret_size);
+/* The entry in @bytes, which sb_wal_entry_measure() has measured and of which all bytes are there.
+ * *ret points into them. */
+void sb_wal_entry_decode(const unsigned char *bytes, struct sb_wal_entry *ret);
+
+#endif

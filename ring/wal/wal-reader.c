@@ -1,0 +1,625 @@
+/*
+ * The log, read; see wal-reader.h.
+ *
+ * A cursor walks from frame to frame and from file to file, and knows what has to come next. Both
+ * passes use it: the first to find how far it comes, the second to hand out what it passes.
+ */
+#define _GNU_SOURCE
+#include "ring/wal/wal-reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ring/wal/wal-file.h"
+#include "shm/base/fault.h"
+
+struct wal_reader_cursor {
+        size_t index;      /* of the file */
+        int fd;            /* of the file, or -1 */
+        uint64_t offset;   /* where the next frame has to begin */
+        uint64_t sequence; /* of the last whole batch, and its cut */
+        uint64_t cut;
+        /* The batch that has begun and not ended. */
+        bool begun;
+        bool headless; /* its beginning was in a file that is gone: it is not handed out */
+        struct sb_wal_batch batch;
+        uint32_t next_frame;
+        uint64_t stream_offset;
+        uint64_t begun_file, begun_offset, begun_bytes; /* where it begins, and how much was seen */
+};
+
+struct sb_wal_reader {
+        int directory_fd;
+        struct sb_wal_file *files; /* by number */
+        size_t file_count;
+        unsigned char *bytes; /* one frame */
+        struct wal_reader_cursor cursor;
+        struct sb_wal_end end;
+        /* An entry that does not lie in one frame, as far as it was seen. */
+        unsigned char *entry;
+        uint64_t entry_size, entry_have, entry_room;
+};
+
+/* What the cursor finds. */
+enum wal_reader_found {
+        FOUND_FRAME,
+        FOUND_NONE,  /* no whole frame */
+        FOUND_LIMIT, /* a frame that does not count: the next file begins before it */
+        FOUND_WRONG, /* a whole frame that cannot come here */
+};
+
+/* ---- one file ---- */
+
+/* Reads @len bytes; what lies behind the file's end is zeros. Return: 0, -errno. */
+static int wal_reader_fill(int fd, unsigned char *bytes, size_t len, uint64_t offset)
+{
+        while (len > 0) {
+                ssize_t n = pread(fd, bytes, len, (off_t)offset);
+
+                if (n < 0)
+                        return -errno;
+                if (n == 0) {
+                        memset(bytes, 0, len);
+                        return 0;
+                }
+                bytes += n;
+                len -= (size_t)n;
+                offset += (uint64_t)n;
+        }
+        return 0;
+}
+
+/* Reads the frame at @offset, if a whole one is there: *ret_whole. *ret_begins: one has begun there
+ * in this use of the file. Return: 0, -errno. */
+static int wal_reader_frame(struct sb_wal_reader *reader, int fd, const struct sb_wal_file *file,
+        uint64_t offset, struct sb_wal_frame *ret, bool *ret_begins, bool *ret_whole)
+{
+        uint64_t space;
+        int r;
+
+        *ret_begins = *ret_whole = false;
+        if (offset + SB_WAL_BLOCK > file->size)
+                return 0;
+        r = wal_reader_fill(fd, reader->bytes, SB_WAL_BLOCK, offset);
+        if (r)
+                return r;
+        *ret_begins = sb_wal_frame_begins(reader->bytes, file->salt);
+        if (!sb_wal_frame_decode(reader->bytes, file->salt, offset, ret))
+                return 0;
+        space = sb_wal_frame_space(ret->payload_len);
+        if (space > file->size - offset)
+                return 0;
+        r = wal_reader_fill(
+                fd, reader->bytes + SB_WAL_BLOCK, space - SB_WAL_BLOCK, offset + SB_WAL_BLOCK);
+        if (r)
+                return r;
+        *ret_whole = sb_wal_frame_is_whole(reader->bytes, ret, file->salt);
+        return 0;
+}
+
+/* ---- the cursor ---- */
+
+static void wal_reader_leave(struct wal_reader_cursor *cursor)
+{
+        if (cursor->fd >= 0)
+                close(cursor->fd);
+        cursor->fd = -1;
+}
+
+/* Opens the file at which the cursor stands. Return: 0; -ESTALE: its header is another one now;
+ * -errno. */
+static int wal_reader_enter(struct sb_wal_reader *reader)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_file *file = &reader->files[cursor->index];
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file now = {0};
+        uint32_t version;
+        int r;
+
+        r = sb_wal_file_open(reader->directory_fd, file->number, &cursor->fd);
+        if (r)
+                return r == -ENOENT ? -ESTALE : r;
+        r = sb_wal_file_read_header(cursor->fd, &now, &header, &version);
+        if (r)
+                return r;
+        cursor->offset = SB_WAL_BLOCK;
+        return header == SB_WAL_HEADER_GOOD && now.salt == file->salt ? 0 : -ESTALE;
+}
+
+/* Whether the frame does not count, because of what the next file says that it follows. */
+static bool wal_reader_is_void(const struct sb_wal_reader *reader, const struct sb_wal_frame *frame)
+{
+        const struct sb_wal_file *next = &reader->files[reader->cursor.index + 1];
+
+        if (reader->cursor.index + 1 == reader->file_count || SB_FAULT(SEQUENCE_UNCHECKED))
+                return false;
+        if (frame->batch.sequence != next->first_sequence)
+                return frame->batch.sequence > next->first_sequence;
+        return frame->index >= next->first_frame;
+}
+
+static bool wal_reader_same_batch(const struct sb_wal_batch *a, const struct sb_wal_batch *b)
+{
+        return a->sequence == b->sequence && a->cut == b->cut &&
+               a->previous_cut == b->previous_cut && a->realtime_ns == b->realtime_ns &&
+               a->boottime_ns == b->boottime_ns;
+}
+
+/* Whether the frame is the one that has to come here. */
+static bool wal_reader_follows(
+        const struct wal_reader_cursor *cursor, const struct sb_wal_frame *frame)
+{
+        if (!cursor->begun)
+                return frame->flags & SB_WAL_FRAME_FIRST && !frame->index &&
+                       !frame->stream_offset &&
+                       (SB_FAULT(SEQUENCE_UNCHECKED) ||
+                               (frame->batch.sequence == cursor->sequence + 1 &&
+                                       frame->batch.previous_cut == cursor->cut));
+        if (frame->flags & SB_WAL_FRAME_FIRST || frame->index != cursor->next_frame ||
+                frame->stream_offset != cursor->stream_offset)
+                return false;
+        /* Of a batch without its beginning the header knows the sequence alone. */
+        return cursor->headless ? frame->batch.sequence == cursor->batch.sequence
+                                : wal_reader_same_batch(&frame->batch, &cursor->batch);
+}
+
+/* Looks at the frame at the cursor. Return: 0, -errno. */
+static int wal_reader_look(
+        struct sb_wal_reader *reader, struct sb_wal_frame *ret, enum wal_reader_found *ret_found)
+{
+        const struct wal_reader_cursor *cursor = &reader->cursor;
+        bool begins, whole;
+        int r = wal_reader_frame(reader, cursor->fd, &reader->files[cursor->index], cursor->offset,
+                ret, &begins, &whole);
+
+        if (r)
+                return r;
+        if (!whole)
+                *ret_found = FOUND_NONE;
+        else if (wal_reader_is_void(reader, ret))
+                *ret_found = FOUND_LIMIT;
+        else
+                *ret_found = wal_reader_follows(cursor, ret) ? FOUND_FRAME : FOUND_WRONG;
+        return 0;
+}
+
+/* The cursor goes over the frame that it has looked at. */
+static void wal_reader_pass(struct sb_wal_reader *reader, const struct sb_wal_frame *frame)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        uint64_t space = sb_wal_frame_space(frame->payload_len);
+
+        if (!cursor->begun) {
+                cursor->headless = false;
+                cursor->begun_file = reader->files[cursor->index].number;
+                cursor->begun_offset = cursor->offset;
+                cursor->begun_bytes = 0;
+        }
+        cursor->begun = !(frame->flags & SB_WAL_FRAME_LAST);
+        cursor->batch = frame->batch;
+        cursor->next_frame = frame->index + 1;
+        cursor->stream_offset = frame->stream_offset + frame->payload_len;
+        cursor->begun_bytes += space;
+        cursor->offset += space;
+        if (!cursor->begun) {
+                cursor->sequence = frame->batch.sequence;
+                cursor->cut = frame->batch.cut;
+        }
+}
+
+/* The cursor stands before the first frame of the first file. */
+static void wal_reader_begin(struct sb_wal_reader *reader)
+{
+        const struct sb_wal_file *first = &reader->files[0];
+        struct wal_reader_cursor *cursor = &reader->cursor;
+
+        wal_reader_leave(cursor);
+        *cursor = (struct wal_reader_cursor){
+                .fd = -1,
+                .sequence = first->first_sequence - 1,
+                .cut = first->previous_cut,
+                .begun = first->first_frame > 0,
+                .headless = first->first_frame > 0,
+                .batch.sequence = first->first_sequence,
+                .next_frame = first->first_frame,
+                .stream_offset = first->stream_offset,
+                .begun_file = first->number,
+                .begun_offset = SB_WAL_BLOCK,
+        };
+}
+
+/* Goes into the next file, if all that it says was before it is there. Return: whether it is. */
+static bool wal_reader_cross(struct sb_wal_reader *reader)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_file *next = &reader->files[cursor->index + 1];
+
+        if (!SB_FAULT(SEQUENCE_UNCHECKED) &&
+                (cursor->sequence != next->first_sequence - 1 || cursor->cut != next->previous_cut))
+                return false;
+        if (next->first_frame == 0)
+                cursor->begun = false;
+        else if (!cursor->begun || cursor->next_frame != next->first_frame ||
+                 cursor->stream_offset != next->stream_offset)
+                return false;
+        wal_reader_leave(cursor);
+        cursor->index++;
+        return true;
+}
+
+/* ---- the first pass ---- */
+
+static void wal_reader_damaged(
+        struct sb_wal_reader *reader, uint64_t file, uint64_t offset, const char *what)
+{
+        reader->end.ending = SB_WAL_DAMAGED;
+        reader->end.file = file;
+        reader->end.offset = offset;
+        reader->end.what = what;
+}
+
+/* Looks behind the end of the last file for what began there. Return: 0, -errno. */
+static int wal_reader_judge_tail(struct sb_wal_reader *reader)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_file *file = &reader->files[cursor->index];
+        uint64_t seen = cursor->offset, offset, space;
+        struct sb_wal_frame frame;
+        bool begins, whole;
+        int r;
+
+        for (offset = cursor->offset; offset < file->size; offset += SB_WAL_BLOCK) {
+                r = wal_reader_frame(reader, cursor->fd, file, offset, &frame, &begins, &whole);
+                if (r)
+                        return r;
+                if (whole && frame.batch.sequence != cursor->sequence + 1) {
+                        wal_reader_damaged(reader, file->number, cursor->offset,
+                                "a frame is bad, and frames of a later batch follow");
+                        return 0;
+                }
+                space = whole ? sb_wal_frame_space(frame.payload_len) : SB_WAL_BLOCK;
+                if (begins && seen < offset + space)
+                        seen = offset + space;
+        }
+        if (!cursor->begun && seen == cursor->offset)
+                return 0; /* CLEAN */
+        reader->end.ending = SB_WAL_TORN;
+        reader->end.file = cursor->begun ? cursor->begun_file : file->number;
+        reader->end.offset = cursor->begun ? cursor->begun_offset : cursor->offset;
+        reader->end.dropped = (cursor->begun ? cursor->begun_bytes : 0) + seen - cursor->offset;
+        return 0;
+}
+
+/* Walks through one file. Return: 0: the cursor stands behind what counts of it, or there is
+ * damage; -errno. */
+static int wal_reader_walk(struct sb_wal_reader *reader)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_file *file = &reader->files[cursor->index];
+        enum wal_reader_found found;
+        struct sb_wal_frame frame;
+        struct stat status;
+        int r;
+
+        if (fstat(cursor->fd, &status) < 0)
+                return -errno;
+        if ((uint64_t)status.st_size < file->size) {
+                wal_reader_damaged(reader, file->number, (uint64_t)status.st_size,
+                        "the file is shorter than its header says");
+                return 0;
+        }
+        for (;;) {
+                r = wal_reader_look(reader, &frame, &found);
+                if (r)
+                        return r;
+                if (found == FOUND_WRONG)
+                        wal_reader_damaged(reader, file->number, cursor->offset,
+                                "a whole frame is not the one that has to come");
+                if (found != FOUND_FRAME)
+                        return 0;
+                if (!cursor->begun && !reader->end.first_sequence) {
+                        reader->end.first_sequence = frame.batch.sequence;
+                        reader->end.first_after = cursor->cut;
+                }
+                wal_reader_pass(reader, &frame);
+        }
+}
+
+/* What was found of the last batch; fault LAST_FRAME_UNCHECKED: one without its end counts. */
+static void wal_reader_note_last(struct sb_wal_reader *reader)
+{
+        const struct wal_reader_cursor *cursor = &reader->cursor;
+        bool partly = SB_FAULT(LAST_FRAME_UNCHECKED) && cursor->begun && !cursor->headless;
+
+        reader->end.sequence = partly ? cursor->batch.sequence : cursor->sequence;
+        reader->end.cut = partly ? cursor->batch.cut : cursor->cut;
+}
+
+/* Finds the end of the log. Return: 0, -errno. */
+static int wal_reader_find_end(struct sb_wal_reader *reader)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        int r = 0;
+
+        for (wal_reader_begin(reader); !r;) {
+                const struct sb_wal_file *file = &reader->files[cursor->index];
+
+                r = wal_reader_enter(reader);
+                r = r ? r : wal_reader_walk(reader);
+                if (r || reader->end.ending == SB_WAL_DAMAGED)
+                        break;
+                if (cursor->index + 1 == reader->file_count) {
+                        r = wal_reader_judge_tail(reader);
+                        break;
+                }
+                if (file[1].number != file->number + 1) {
+                        wal_reader_damaged(reader, file->number + 1, 0, "a file is missing");
+                        break;
+                }
+                if (!wal_reader_cross(reader)) {
+                        wal_reader_damaged(reader, file->number, cursor->offset,
+                                "a frame is bad, and the next file says that it was whole");
+                        break;
+                }
+        }
+        wal_reader_leave(cursor);
+        wal_reader_note_last(reader);
+        return r;
+}
+
+/* ---- opening ---- */
+
+/* Takes what the header says into the list. Return: whether the log can be read on. */
+static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number,
+        enum sb_wal_header header, const struct sb_wal_file *file, const unsigned char *id)
+{
+        if (header == SB_WAL_HEADER_GOOD && file->number == number) {
+                if (!reader->file_count) {
+                        memcpy(reader->end.id, file->id, sizeof(file->id));
+                        reader->end.hash_seed = file->hash_seed;
+                }
+                if (memcmp(file->id, id ? id : reader->end.id, sizeof(file->id)) != 0) {
+                        reader->end.ending = SB_WAL_OTHER_BUS;
+                        return false;
+                }
+                reader->files[reader->file_count++] = *file;
+                return true;
+        }
+        if (header == SB_WAL_HEADER_OTHER_VERSION)
+                reader->end.ending = SB_WAL_OTHER_VERSION;
+        else if (header == SB_WAL_HEADER_OTHER_ENDIAN)
+                reader->end.ending = SB_WAL_OTHER_ENDIAN;
+        else
+                wal_reader_damaged(reader, number, 0, "the file's header is bad");
+        return false;
+}
+
+/* Reads the headers of all files, up to one that cannot be read on from. What the machine keeps in
+ * memory of the last file is let go of first, where it can be: after a failed sync that may be
+ * something that never came to the disk. Return: 0, -errno. */
+static int wal_reader_take_headers(
+        struct sb_wal_reader *reader, const struct sb_wal_names *names, const unsigned char *id)
+{
+        bool on = true;
+
+        for (size_t i = 0; i < names->number_count && on; i++) {
+                enum sb_wal_header header = SB_WAL_HEADER_BAD;
+                struct sb_wal_file file = {0};
+                int fd = -1, r;
+
+                r = sb_wal_file_open(reader->directory_fd, names->numbers[i], &fd);
+                if (!r) {
+                        if (i + 1 == names->number_count)
+                                (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+                        r = sb_wal_file_read_header(fd, &file, &header, &reader->end.version);
+                        close(fd);
+                }
+                if (r && r != -EBADMSG)
+                        return r;
+                on = wal_reader_take_header(reader, names->numbers[i], header, &file, id);
+        }
+        return 0;
+}
+
+/* The files that were found are walked through, unless one of them is of another version or bus; a
+ * header that is bad ends the log before it. */
+static int wal_reader_find_all(struct sb_wal_reader *reader)
+{
+        struct sb_wal_end before = reader->end;
+        int r;
+
+        if (before.ending != SB_WAL_CLEAN && before.ending != SB_WAL_DAMAGED)
+                return 0;
+        if (!reader->file_count)
+                return 0;
+        reader->end.ending = SB_WAL_CLEAN;
+        r = wal_reader_find_end(reader);
+        /* The first place is the one to name. */
+        if (before.ending == SB_WAL_DAMAGED && reader->end.ending != SB_WAL_DAMAGED)
+                wal_reader_damaged(reader, before.file, before.offset, before.what);
+        return r;
+}
+
+int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_reader **ret)
+{
+        struct sb_wal_reader *reader;
+        struct sb_wal_names names;
+        int r;
+
+        r = sb_wal_file_list(directory_fd, &names);
+        if (r)
+                return r;
+        reader = calloc(1, sizeof(*reader));
+        if (reader) {
+                reader->directory_fd = directory_fd;
+                reader->cursor.fd = -1;
+                reader->files = calloc(names.number_count + 1, sizeof(*reader->files));
+                reader->bytes = malloc(SB_WAL_FRAME_MAX);
+        }
+        if (!reader || !reader->files || !reader->bytes)
+                r = -ENOMEM;
+        r = r ? r : wal_reader_take_headers(reader, &names, id);
+        r = r ? r : wal_reader_find_all(reader);
+        sb_wal_file_list_end(&names);
+        if (r)
+                sb_wal_reader_close(reader);
+        else
+                *ret = reader;
+        return r;
+}
+
+const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader)
+{
+        return &reader->end;
+}
+
+struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)
+{
+        if (!reader)
+                return NULL;
+        wal_reader_leave(&reader->cursor);
+        free(reader->files);
+        free(reader->bytes);
+        free(reader->entry);
+        free(reader);
+        return NULL;
+}
+
+/* ---- the second pass ---- */
+
+/* Has room for @size bytes of an entry. It grows as the bytes come, so that a length alone takes no
+ * memory. */
+static int wal_reader_reserve(struct sb_wal_reader *reader, uint64_t size)
+{
+        uint64_t room = 2 * reader->entry_room;
+        unsigned char *entry;
+
+        if (size <= reader->entry_room)
+                return 0;
+        if (room > reader->entry_size)
+                room = reader->entry_size;
+        if (room < size)
+                room = size;
+        entry = realloc(reader->entry, room);
+        if (!entry)
+                return -ENOMEM;
+        reader->entry = entry;
+        reader->entry_room = room;
+        return 0;
+}
+
+/* Takes up to as many of the @len bytes as the entry lacks that does not lie in one frame. Return:
+ * 0, -errno. */
+static int wal_reader_collect(
+        struct sb_wal_reader *reader, const unsigned char *bytes, uint64_t len, uint64_t *ret_taken)
+{
+        uint64_t taken = reader->entry_size - reader->entry_have;
+        int r;
+
+        if (taken > len)
+                taken = len;
+        r = wal_reader_reserve(reader, reader->entry_have + taken);
+        if (r)
+                return r;
+        memcpy(reader->entry + reader->entry_have, bytes, taken);
+        reader->entry_have += taken;
+        *ret_taken = taken;
+        if (reader->entry_have == SB_WAL_ENTRY_HEAD && reader->entry_size == SB_WAL_ENTRY_HEAD)
+                return sb_wal_entry_measure(reader->entry, &reader->entry_size);
+        return 0;
+}
+
+static int wal_reader_give(
+        const unsigned char *bytes, const struct sb_wal_visitor *visitor, void *context)
+{
+        struct sb_wal_entry entry;
+
+        sb_wal_entry_decode(bytes, &entry);
+        return visitor->entry(context, &entry);
+}
+
+/* Hands out the entries that end in this payload. Return: 0, -errno, what the visitor returns. */
+static int wal_reader_entries(struct sb_wal_reader *reader, const unsigned char *bytes,
+        uint64_t len, const struct sb_wal_visitor *visitor, void *context)
+{
+        uint64_t size = 0, taken = 0;
+        int r = 0;
+
+        for (; len > 0 && !r; bytes += taken, len -= taken) {
+                taken = 0;
+                if (!reader->entry_size && len >= SB_WAL_ENTRY_HEAD) {
+                        r = sb_wal_entry_measure(bytes, &size);
+                        if (!r && size <= len) {
+                                r = wal_reader_give(bytes, visitor, context);
+                                taken = size;
+                                continue;
+                        }
+                }
+                if (!reader->entry_size)
+                        reader->entry_size = SB_WAL_ENTRY_HEAD;
+                r = r ? r : wal_reader_collect(reader, bytes, len, &taken);
+                if (!r && reader->entry_have == reader->entry_size) {
+                        r = wal_reader_give(reader->entry, visitor, context);
+                        reader->entry_size = reader->entry_have = 0;
+                }
+        }
+        return r;
+}
+
+/* Hands out what one frame of a batch says. Return: as sb_wal_reader_visit(). */
+static int wal_reader_visit_frame(struct sb_wal_reader *reader, const struct sb_wal_frame *frame,
+        const struct sb_wal_visitor *visitor, void *context, bool *skip)
+{
+        int r = 0;
+
+        if (frame->flags & SB_WAL_FRAME_FIRST) {
+                *skip = false;
+                reader->entry_size = reader->entry_have = 0;
+                if (visitor->begin)
+                        r = visitor->begin(context, &frame->batch, skip);
+        }
+        if (!r && !*skip)
+                r = wal_reader_entries(reader, reader->bytes + SB_WAL_FRAME_HEAD,
+                        frame->payload_len, visitor, context);
+        if (r || !(frame->flags & SB_WAL_FRAME_LAST))
+                return r;
+        if (!*skip && reader->entry_have)
+                return -EBADMSG;
+        return visitor->end ? visitor->end(context, &frame->batch) : 0;
+}
+
+int sb_wal_reader_visit(
+        struct sb_wal_reader *reader, const struct sb_wal_visitor *visitor, void *context)
+{
+        struct wal_reader_cursor *cursor = &reader->cursor;
+        enum wal_reader_found found;
+        struct sb_wal_frame frame;
+        bool skip = true;
+        int r = 0;
+
+        if (!reader->end.first_sequence)
+                return 0;
+        wal_reader_begin(reader);
+        while (!r && cursor->sequence < reader->end.sequence) {
+                if (cursor->fd < 0)
+                        r = wal_reader_enter(reader);
+                r = r ? r : wal_reader_look(reader, &frame, &found);
+                if (r)
+                        break;
+                if (found == FOUND_FRAME) {
+                        if (!(cursor->begun && cursor->headless))
+                                r = wal_reader_visit_frame(reader, &frame, visitor, context, &skip);
+                        wal_reader_pass(reader, &frame);
+                } else if (cursor->index + 1 == reader->file_count || !wal_reader_cross(reader)) {
+                        r = SB_FAULT(LAST_FRAME_UNCHECKED) ? 0 : -ESTALE;
+                        break;
+                }
+        }
+        wal_reader_leave(cursor);
+        return r;
+}

@@ -1,0 +1,86 @@
+/*
+ * The log, read: which batches it has, how it ends, and what the batches say.
+ *
+ * Opening walks over all files once and finds the last whole batch and how the log ends; a visit
+ * walks once more and hands out what the batches up to that one say. So no entry is handed out of
+ * a batch that turns out to be torn, and no batch needs to fit into memory.
+ *
+ * The log ends
+ *      CLEAN    behind its last batch;
+ *      TORN     in a batch that is not whole: what a power failure leaves. It was never
+ *               acknowledged, and it does not count;
+ *      DAMAGED  at a place where whole frames must be and are not. A writer begins a batch only
+ *               when the one before is on the disk, and a file only when the ones before it are. So
+ *               a bad frame with a frame of a later batch behind it, or with a file behind it that
+ *               says what must be before it, is nothing that a power failure leaves. A file that
+ *               is shorter than its header says, a missing file and a gap in the sequence are
+ *               neither. Batches before the damage are handed out.
+ * What cannot be told apart: the last batch of all that rots looks like one that was torn. Frames
+ * of one batch have no order between them on their way to the disk, so a bad one with good ones of
+ * the same batch behind it is TORN.
+ *
+ * Always true: what is handed out is a run of whole batches without a gap. Files are input: each
+ * length is checked. Memory: a frame (1 MiB), 100 bytes for each file, and the largest entry
+ * that does not lie in one frame; that never takes more than twice the bytes that the files have.
+ */
+#ifndef SB_WAL_READER_H
+#define SB_WAL_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ring/wal/wal-entry.h"
+#include "ring/wal/wal-frame.h"
+
+enum sb_wal_ending {
+        SB_WAL_CLEAN,
+        SB_WAL_TORN,
+        SB_WAL_DAMAGED,
+        SB_WAL_OTHER_VERSION, /* of the format: `version` against SB_WAL_VERSION; nothing is read */
+        SB_WAL_OTHER_ENDIAN,  /* written on a machine of the other byte order; nothing is read */
+        SB_WAL_OTHER_BUS,     /* nothing is read */
+};
+
+/* How the log ends. */
+struct sb_wal_end {
+        enum sb_wal_ending ending;
+        uint64_t first_sequence; /* of the first batch that a visit hands out */
+        uint64_t first_after;    /* the cut before that batch: what a checkpoint must reach */
+        uint64_t sequence, cut; /* of the last one; without any: of the one before the first file */
+        uint64_t file, offset;  /* where the bad place is, or the torn batch begins; file 0: none */
+        uint64_t dropped;       /* bytes of the torn batch, as far as they can be seen */
+        const char *what;       /* of damage: a sentence, static */
+        uint32_t version;
+        unsigned char id[16]; /* of the bus that the log is of */
+        uint64_t hash_seed;
+};
+
+/* What a visit calls. A negative result ends the visit, which returns it. */
+struct sb_wal_visitor {
+        /* A batch begins; *ret_skip: its entries are not wanted. NULL: all are wanted. */
+        int (*begin)(void *context, const struct sb_wal_batch *batch, bool *ret_skip);
+        /* Its next entry. Key and value stay until the call returns. */
+        int (*entry)(void *context, const struct sb_wal_entry *entry);
+        /* The batch is over. NULL: nothing is to be done. */
+        int (*end)(void *context, const struct sb_wal_batch *batch);
+};
+
+struct sb_wal_reader;
+
+/* Opens the log in a directory, and finds its end. @id: of the bus that the log must be of, or
+ * NULL.
+ * Return: 0: sb_wal_reader_end() says what was found, be it damage; -errno: the files cannot be
+ * read. Threads: the reader belongs to one thread. Cost: reads all files once. */
+int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_reader **ret);
+const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader);
+/* Hands out the batches from first_sequence to sequence. Return: 0; what the visitor returned;
+ * -ESTALE: the files are not any more what they were when they were opened; -EPROTONOSUPPORT: a
+ * kind of entry that this reader does not know; -EBADMSG: entries that no writer writes, in frames
+ * that are whole; another -errno: the files cannot be read. Cost: reads all files once; of batches
+ * that are not wanted too. */
+int sb_wal_reader_visit(
+        struct sb_wal_reader *reader, const struct sb_wal_visitor *visitor, void *context);
+/* Return: NULL. */
+struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader);
+
+#endif
