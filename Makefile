@@ -3,7 +3,8 @@
 # build-asan/ the address and undefined-behaviour sanitizers.
 
 PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
-           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev mandoc valgrind
+           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libxxhash-dev libzydis-dev mandoc \
+           valgrind
 
 DIR =
 PREFIX = /usr/local

@@ -1,0 +1,288 @@
+/* The log's files as their writer has them; see wal-files.h. */
+#include "agentd/wal/wal-files.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <mimalloc.h>
+
+#include "ring/wal/wal-frame.h"
+#include "shm/base/assert.h"
+#include "shm/base/fault.h"
+
+#define ZEROS_AT_ONCE (256u << 10)
+
+/* ---- what is there ---- */
+
+static int wal_files_add(struct sb_wal_files *files, const struct sb_wal_file *file)
+{
+        struct sb_wal_files_entry *list;
+
+        if (files->count == files->room) {
+                size_t room = files->room ? 2 * files->room : 16;
+
+                list = mi_realloc(files->list, room * sizeof(*list));
+                if (!list)
+                        return -ENOMEM;
+                files->list = list;
+                files->room = room;
+        }
+        files->list[files->count++] =
+                (struct sb_wal_files_entry){file->number, file->reaches_cut, file->size};
+        files->first_sequence = file->first_sequence;
+        return 0;
+}
+
+static int wal_files_add_existing(struct sb_wal_files *files, int directory_fd, uint64_t number)
+{
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file file;
+        uint32_t version;
+        int fd, r;
+
+        r = sb_wal_file_open(directory_fd, number, &fd);
+        if (r)
+                return r;
+        r = sb_wal_file_read_header(fd, &file, &header, &version);
+        close(fd);
+        if (r)
+                return r;
+        if (header != SB_WAL_HEADER_GOOD || file.number != number ||
+                memcmp(file.id, files->id, sizeof(file.id)) != 0)
+                return -EBADMSG;
+        return wal_files_add(files, &file);
+}
+
+/* Spares of before are made anew: what a power failure left of one is not known. */
+static int wal_files_drop_spares(struct sb_wal_files *files, const struct sb_wal_names *names)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        int r = 0;
+
+        for (size_t i = 0; i < names->spare_count && !r; i++) {
+                sb_wal_file_spare_name(names->spares[i], name);
+                r = files->io->unlink(files->io->context, name);
+        }
+        return r;
+}
+
+int sb_wal_files_open(struct sb_wal_files *files, int directory_fd)
+{
+        struct sb_wal_names names;
+        int r;
+
+        r = sb_wal_file_list(directory_fd, &names);
+        if (r)
+                return r;
+        for (size_t i = 0; i < names.number_count && !r; i++)
+                r = wal_files_add_existing(files, directory_fd, names.numbers[i]);
+        r = r ? r : wal_files_drop_spares(files, &names);
+        sb_wal_file_list_end(&names);
+        if (r)
+                sb_wal_files_close(files);
+        return r;
+}
+
+void sb_wal_files_close(struct sb_wal_files *files)
+{
+        mi_free(files->list);
+        files->list = NULL;
+        files->count = files->room = 0;
+}
+
+int sb_wal_files_settle(struct sb_wal_files *files)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        int file, r;
+
+        if (!files->count)
+                return 0;
+        sb_wal_file_name(files->list[files->count - 1].number, name);
+        r = files->io->open(files->io->context, name, &file);
+        if (r)
+                return r;
+        r = files->io->sync(files->io->context, file);
+        files->io->close(files->io->context, file);
+        return r;
+}
+
+/* ---- a new one ---- */
+
+static int wal_files_write_zeros(struct sb_wal_files *files, int file)
+{
+        unsigned char *zeros = mi_zalloc(ZEROS_AT_ONCE);
+        int r = zeros ? 0 : -ENOMEM;
+
+        for (uint64_t offset = 0; offset < files->file_size && !r; offset += ZEROS_AT_ONCE) {
+                uint64_t len = files->file_size - offset;
+
+                if (len > ZEROS_AT_ONCE)
+                        len = ZEROS_AT_ONCE;
+                r = files->io->write(files->io->context, file, zeros, len, offset);
+        }
+        mi_free(zeros);
+        return r;
+}
+
+/* Makes a file of zeros under a spare's name. Nothing is left of one that could not be made. */
+static int wal_files_make(struct sb_wal_files *files, uint32_t spare)
+{
+        const struct sb_wal_io *io = files->io;
+        char name[SB_WAL_FILE_NAME_MAX];
+        int file, r;
+
+        sb_wal_file_spare_name(spare, name);
+        r = io->create(io->context, name, &file);
+        if (r)
+                return r;
+        r = wal_files_write_zeros(files, file);
+        r = r ? r : io->sync(io->context, file);
+        io->close(io->context, file);
+        if (r)
+                (void)io->unlink(io->context, name);
+        return r;
+}
+
+int sb_wal_files_prepare(struct sb_wal_files *files)
+{
+        int r;
+
+        if (files->spare_count >= files->spares_wanted)
+                return 0;
+        r = wal_files_make(files, files->next_spare);
+        if (!r)
+                files->spares[files->spare_count++] = files->next_spare;
+        files->next_spare++;
+        return r;
+}
+
+/* Takes a spare out of the list, or makes one. */
+static int wal_files_get_spare(struct sb_wal_files *files, uint32_t *ret)
+{
+        int r;
+
+        if (files->spare_count) {
+                *ret = files->spares[--files->spare_count];
+                return 0;
+        }
+        r = wal_files_make(files, files->next_spare);
+        if (!r)
+                *ret = files->next_spare;
+        files->next_spare++;
+        return r;
+}
+
+/* A salt for this use of the file; fault SALT_KEPT: the same for each use. */
+static int wal_files_draw_salt(struct sb_wal_files *files, uint64_t *ret)
+{
+        if (SB_FAULT(SALT_KEPT)) {
+                *ret = files->hash_seed;
+                return 0;
+        }
+        return files->io->random(files->io->context, ret);
+}
+
+/* Writes the header of the spare that is open; fault HEADER_UNSYNCED: does not sync it. */
+static int wal_files_write_header(
+        struct sb_wal_files *files, int spare_file, const struct sb_wal_file *file)
+{
+        const struct sb_wal_io *io = files->io;
+        unsigned char block[SB_WAL_BLOCK];
+        int r;
+
+        sb_wal_file_encode(file, block);
+        r = io->write(io->context, spare_file, block, sizeof(block), 0);
+        if (r || SB_FAULT(HEADER_UNSYNCED))
+                return r;
+        return io->sync(io->context, spare_file);
+}
+
+/* Gives the spare its number, for good; fault RENAME_WITHOUT_DIRECTORY_FSYNC: not for good. */
+static int wal_files_name(struct sb_wal_files *files, const char *spare_name, uint64_t number)
+{
+        const struct sb_wal_io *io = files->io;
+        char name[SB_WAL_FILE_NAME_MAX];
+        int r;
+
+        sb_wal_file_name(number, name);
+        r = io->rename(io->context, spare_name, name);
+        if (r || SB_FAULT(RENAME_WITHOUT_DIRECTORY_FSYNC))
+                return r;
+        return io->sync_directory(io->context);
+}
+
+int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file)
+{
+        const struct sb_wal_io *io = files->io;
+        char spare_name[SB_WAL_FILE_NAME_MAX];
+        uint32_t spare = 0;
+        int opened, r;
+
+        memcpy(file->id, files->id, sizeof(file->id));
+        file->hash_seed = files->hash_seed;
+        file->size = files->file_size;
+        file->number = files->count ? files->list[files->count - 1].number + 1 : 1;
+        r = wal_files_get_spare(files, &spare);
+        if (r)
+                return r;
+        sb_wal_file_spare_name(spare, spare_name);
+        r = wal_files_draw_salt(files, &file->salt);
+        r = r ? r : io->open(io->context, spare_name, &opened);
+        if (r)
+                goto failed;
+        r = wal_files_write_header(files, opened, file);
+        r = r ? r : wal_files_name(files, spare_name, file->number);
+        /* It is in the list only now: a number is given again when its file was not named for good.
+         */
+        r = r ? r : wal_files_add(files, file);
+        if (r) {
+                io->close(io->context, opened);
+                goto failed;
+        }
+        *ret_file = opened;
+        return 0;
+failed:
+        /* If it has its number already, the next file replaces it there. */
+        (void)io->unlink(io->context, spare_name);
+        return r;
+}
+
+/* ---- old ones ---- */
+
+/* Takes the first file out of the log. */
+static int wal_files_let_go(struct sb_wal_files *files)
+{
+        const struct sb_wal_io *io = files->io;
+        const struct sb_wal_files_entry *first = &files->list[0];
+        bool keep = files->spare_count < files->spares_wanted && first->size == files->file_size;
+        char name[SB_WAL_FILE_NAME_MAX], spare_name[SB_WAL_FILE_NAME_MAX];
+        uint32_t spare = files->next_spare++;
+        int r;
+
+        sb_wal_file_name(first->number, name);
+        sb_wal_file_spare_name(spare, spare_name);
+        r = keep ? io->rename(io->context, name, spare_name) : io->unlink(io->context, name);
+        /* Without this sync, a power failure could bring the file back under its number: a new
+         * header in it would be one in the wrong place, and the next file to go would leave a gap.
+         */
+        r = r ? r : io->sync_directory(io->context);
+        if (r) {
+                files->release_failed = r;
+                return r;
+        }
+        if (keep)
+                files->spares[files->spare_count++] = spare;
+        files->count--;
+        memmove(files->list, files->list + 1, files->count * sizeof(*files->list));
+        return 0;
+}
+
+int sb_wal_files_release(struct sb_wal_files *files, uint64_t cut)
+{
+        int r = files->release_failed;
+
+        while (!r && files->count > 1 && files->list[1].reaches_cut <= cut)
+                r = wal_files_let_go(files);
+        return r;
+}

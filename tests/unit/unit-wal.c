@@ -1,0 +1,563 @@
+/*
+ * The log's files (ring/wal, agentd/wal) when nothing fails: what is written is read again, through
+ * both back ends; what the reader says of files that are damaged, foreign or hostile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-uring.h"
+#include "ring/wal/wal-bytes.h"
+#include "ring/wal/wal-file.h"
+#include "shm/base/hash.h"
+#include "tests/harness/faults.h"
+#include "tests/harness/test.h"
+#include "tests/power/batches.h"
+
+static char path[64];
+static int dir;
+static struct sb_wal_io io;
+static const char *reason;
+static struct story story;
+static struct sb_wal_writer_options options;
+
+static bool begin_log(enum sb_wal_backend backend, uint64_t file_size, uint32_t payload_max)
+{
+        dir = scratch_make(path, sizeof(path));
+        options = (struct sb_wal_writer_options){.directory_fd = dir,
+                .io = &io,
+                .id = "the bus's number",
+                .hash_seed = 77,
+                .file_size = file_size,
+                .payload_max = payload_max,
+                .spares_wanted = 2};
+        return dir >= 0 && !sb_wal_backend_open(backend, dir, &io, &reason);
+}
+
+static void end_log(void)
+{
+        sb_wal_backend_close(&io);
+        scratch_remove(dir, path);
+}
+
+/* Opens the log, writes batches of the shapes in @shapes, and closes it. */
+static int write_shapes(const char *shapes)
+{
+        struct sb_wal_writer *writer;
+        int r = sb_wal_writer_open(&options, &writer);
+
+        if (r)
+                return r;
+        for (; *shapes && !r; shapes++) {
+                uint64_t sequence = options.sequence + 1;
+
+                r = batch_write(
+                        writer, batch_seed(sequence, (uint32_t)(*shapes - '0')), 10 * sequence);
+                if (!r) {
+                        options.sequence = sequence;
+                        options.cut = 10 * sequence;
+                }
+        }
+        sb_wal_writer_close(writer);
+        return r;
+}
+
+/* Whether the log has exactly the batches up to @sequence that write_shapes() wrote, whole. */
+static bool reads_back(uint64_t sequence)
+{
+        if (story_read(dir, &story) || story.wrong || story.end.ending != SB_WAL_CLEAN ||
+                story.end.sequence != sequence || story.count != sequence ||
+                story.first != (sequence ? 1 : 0))
+                return false;
+        for (uint32_t i = 0; i < story.count; i++)
+                if (story.cuts[i] != 10 * (i + 1) || story.seeds[i] / BATCH_SHAPES != i + 1)
+                        return false;
+        return true;
+}
+
+static bool write_at(const char *name, uint64_t offset, const void *bytes, size_t len)
+{
+        int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
+        bool good = fd >= 0 && pwrite(fd, bytes, len, (off_t)offset) == (ssize_t)len;
+
+        close(fd);
+        return good;
+}
+
+static bool read_at(const char *name, uint64_t offset, void *bytes, size_t len)
+{
+        int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+        bool good = fd >= 0 && pread(fd, bytes, len, (off_t)offset) == (ssize_t)len;
+
+        close(fd);
+        return good;
+}
+
+/* Changes the first file's header, checksum and all. */
+static bool change_header(uint64_t offset, uint32_t word)
+{
+        unsigned char block[SB_WAL_BLOCK];
+
+        if (!read_at("wal-0000000000000001", 0, block, sizeof(block)))
+                return false;
+        sb_wal_bytes_put32(block + offset, word);
+        sb_wal_bytes_put64(block + SB_WAL_BLOCK - 8, sb_hash_key(block, SB_WAL_BLOCK - 8, 0));
+        return write_at("wal-0000000000000001", 0, block, sizeof(block));
+}
+
+static int truncate_file(const char *name, off_t size)
+{
+        int fd = openat(dir, name, O_RDWR | O_CLOEXEC), r = ftruncate(fd, size);
+
+        close(fd);
+        return r;
+}
+
+#define NAME_1 "wal-0000000000000001"
+#define NAME_2 "wal-0000000000000002"
+
+/* ---- written and read ---- */
+
+static const char no_uring[] = "io_uring is not permitted here";
+
+static bool uring_is_there(void)
+{
+        bool there = begin_log(SB_WAL_URING, 0, 0);
+
+        end_log();
+        return there;
+}
+
+static void write_and_read(enum sb_wal_backend backend)
+{
+        /* Frames of a page, of an odd size, and as large as they may be. */
+        static const uint32_t payloads[] = {4000, 1000, 0};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                CHECK(begin_log(backend, 64 << 10, payloads[i]));
+                CHECK_EQ(write_shapes("01234560123456"), 0);
+                CHECK(reads_back(14));
+                /* A second writer goes on in a file of its own. */
+                CHECK_EQ(write_shapes("5430"), 0);
+                CHECK(reads_back(18));
+                end_log();
+        }
+        CHECK(begin_log(backend, 0, 0));
+        CHECK_EQ(write_shapes("717270"), 0);
+        CHECK(reads_back(6));
+        end_log();
+}
+
+static void test_what_the_sync_back_end_writes_is_read(void)
+{
+        write_and_read(SB_WAL_SYNC);
+}
+
+static void test_what_the_uring_back_end_writes_is_read(void)
+{
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        write_and_read(SB_WAL_URING);
+}
+
+static void test_an_empty_directory_is_an_empty_log(void)
+{
+        CHECK(begin_log(SB_WAL_SYNC, 32 << 10, 0));
+        CHECK(reads_back(0));
+        CHECK_EQ(story.end.file, 0);
+        end_log();
+}
+
+static void test_files_are_private_and_have_their_whole_size(void)
+{
+        struct stat status;
+
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
+        CHECK_EQ(write_shapes("0"), 0);
+        CHECK(!fstatat(dir, NAME_1, &status, 0));
+        CHECK_EQ(status.st_mode & 07777, 0600);
+        CHECK_EQ(status.st_size, 32 << 10);
+        end_log();
+}
+
+static void test_files_below_a_checkpoint_are_used_again(void)
+{
+        struct sb_wal_writer *writer;
+        struct stat status;
+
+        CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
+        CHECK(!sb_wal_writer_open(&options, &writer));
+        CHECK(!sb_wal_writer_prepare(writer) && !sb_wal_writer_prepare(writer));
+        for (uint64_t sequence = 1; sequence <= 200; sequence++) {
+                CHECK(!batch_write(writer, batch_seed(sequence, BATCH_ONE), 10 * sequence));
+                if (sequence % 10 == 0)
+                        CHECK(!sb_wal_writer_release(writer, 10 * (sequence - 5)));
+        }
+        sb_wal_writer_close(writer);
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        /* What the checkpoint does not have is there, and not much more; three batches a file. */
+        CHECK_EQ(story.end.ending, SB_WAL_CLEAN);
+        CHECK_EQ(story.end.sequence, 200);
+        CHECK(story.first <= 196 && story.first > 185);
+        CHECK_EQ(story.end.first_after, 10 * (story.first - 1));
+        CHECK(fstatat(dir, NAME_1, &status, 0) < 0 && errno == ENOENT);
+        end_log();
+}
+
+static void test_a_file_that_begins_within_a_batch_is_read_from_the_next_one_on(void)
+{
+        struct sb_wal_writer *writer;
+
+        CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 1000));
+        CHECK(!sb_wal_writer_open(&options, &writer));
+        for (uint64_t sequence = 1; sequence <= 40; sequence++) {
+                CHECK(!batch_write(writer, batch_seed(sequence, BATCH_FRAMES), 10 * sequence));
+                /* Each of these batches is longer than a file: those before it go at once. */
+                CHECK(!sb_wal_writer_release(writer, 10 * sequence));
+                CHECK(!story_read(dir, &story) && !story.wrong);
+                CHECK_EQ(story.end.ending, SB_WAL_CLEAN);
+                CHECK_EQ(story.end.sequence, sequence);
+        }
+        sb_wal_writer_close(writer);
+        end_log();
+}
+
+static void test_a_writer_opens_where_it_is_told_and_what_lies_behind_is_void(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
+        CHECK_EQ(write_shapes("01200"), 0);
+        /* The bus knows three batches as durable: the other two come once more, as others. */
+        options.sequence = 3;
+        options.cut = 30;
+        CHECK_EQ(write_shapes("5"), 0);
+        CHECK(reads_back(4));
+        CHECK_EQ(story.seeds[3], batch_seed(4, BATCH_VALUE));
+        options.sequence = 1;
+        CHECK_EQ(write_shapes("0"), -EINVAL);
+        end_log();
+}
+
+static void test_a_batch_that_is_not_wanted_is_passed_over(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 1000));
+        CHECK_EQ(write_shapes("4545"), 0);
+        CHECK(reads_back(4));
+        story_skip = 30; /* cuts up to this one */
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.count, 4);
+        CHECK_EQ(story.skipped, 3);
+        story_skip = 0;
+        end_log();
+}
+
+static void test_an_entry_that_no_reader_takes_is_refused(void)
+{
+        struct sb_wal_entry entry = {.kind = SB_WAL_VALUE, .key = "k", .key_len = 1};
+        struct sb_wal_writer *writer;
+
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
+        CHECK(!sb_wal_writer_open(&options, &writer));
+        CHECK(!sb_wal_writer_begin(writer, 10, batch_seed(1, BATCH_EMPTY), 0));
+        entry.kind = 5;
+        CHECK_EQ(sb_wal_writer_add(writer, &entry), -EINVAL);
+        entry.kind = SB_WAL_VALUE;
+        entry.flags = 2;
+        CHECK_EQ(sb_wal_writer_add(writer, &entry), -EINVAL);
+        entry.flags = 0;
+        entry.key_len = 1025;
+        CHECK_EQ(sb_wal_writer_add(writer, &entry), -EINVAL);
+        entry.key_len = 0;
+        CHECK_EQ(sb_wal_writer_add(writer, &entry), -EINVAL);
+        entry.key_len = 1;
+        entry.kind = SB_WAL_TOMBSTONE;
+        entry.value_len = 1;
+        CHECK_EQ(sb_wal_writer_add(writer, &entry), -EINVAL);
+        CHECK(!sb_wal_writer_end(writer));
+        sb_wal_writer_close(writer);
+        end_log();
+}
+
+static void test_auto_says_why_it_is_not_io_uring(void)
+{
+        struct sb_wal_io uring;
+        int r;
+
+        CHECK(begin_log(SB_WAL_AUTO, 0, 0));
+        r = sb_wal_uring_open(dir, &uring);
+        CHECK_EQ(!r, !reason);
+        if (!r)
+                sb_wal_backend_close(&uring);
+        end_log();
+}
+
+/* ---- what is not as it was written ---- */
+
+static void test_a_log_of_another_version_says_which(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
+        CHECK_EQ(write_shapes("00"), 0);
+        CHECK(change_header(8, 9));
+        CHECK(!story_read(dir, &story));
+        CHECK_EQ(story.end.ending, SB_WAL_OTHER_VERSION);
+        CHECK_EQ(story.end.version, 9);
+        CHECK_EQ(story.count, 0);
+        CHECK(change_header(8, 1) && change_header(12, 0x04030201));
+        CHECK(!story_read(dir, &story));
+        CHECK_EQ(story.end.ending, SB_WAL_OTHER_ENDIAN);
+        end_log();
+}
+
+static void test_a_log_of_another_bus_is_not_read(void)
+{
+        struct sb_wal_reader *reader = NULL;
+
+        CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
+        CHECK_EQ(write_shapes("00"), 0);
+        CHECK(!sb_wal_reader_open(dir, (const unsigned char *)"another bus's id", &reader));
+        CHECK_EQ(sb_wal_reader_end(reader)->ending, SB_WAL_OTHER_BUS);
+        reader = sb_wal_reader_close(reader);
+        CHECK(!sb_wal_reader_open(dir, options.id, &reader));
+        CHECK_EQ(sb_wal_reader_end(reader)->ending, SB_WAL_CLEAN);
+        CHECK_EQ(sb_wal_reader_end(reader)->hash_seed, 77);
+        CHECK(!memcmp(sb_wal_reader_end(reader)->id, options.id, 16));
+        reader = sb_wal_reader_close(reader);
+        end_log();
+}
+
+static void test_a_torn_end_is_told_apart_from_damage(void)
+{
+        unsigned char zeros[SB_WAL_BLOCK] = {0};
+
+        CHECK(begin_log(SB_WAL_AUTO, 64 << 10, 4000));
+        CHECK_EQ(write_shapes("0004"), 0);
+        /* Blocks: header, three batches, then one with several frames. */
+        CHECK(write_at(NAME_1, 5 * SB_WAL_BLOCK, zeros, 512));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_TORN);
+        CHECK_EQ(story.end.sequence, 3);
+        CHECK_EQ(story.end.file, 1);
+        CHECK_EQ(story.end.offset, 4 * SB_WAL_BLOCK);
+        CHECK(story.end.dropped >= 3 * SB_WAL_BLOCK);
+        /* A bad frame before whole ones of a later batch. */
+        CHECK(write_at(NAME_1, 2 * SB_WAL_BLOCK + 200, "x", 1));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK_EQ(story.end.sequence, 1);
+        CHECK_EQ(story.end.cut, 10);
+        CHECK_EQ(story.end.file, 1);
+        CHECK_EQ(story.end.offset, 2 * SB_WAL_BLOCK);
+        end_log();
+}
+
+static void test_a_short_a_missing_and_a_foreign_file_are_damage(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
+        CHECK_EQ(write_shapes("00000000"), 0);
+        CHECK(reads_back(8));
+        CHECK(!renameat(dir, NAME_2, dir, "aside"));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK_EQ(story.end.file, 2);
+        CHECK_EQ(story.end.sequence, 3);
+        CHECK_EQ(story.count, 3);
+        /* Another file in its place: the header says a number. */
+        CHECK(!linkat(dir, NAME_1, dir, NAME_2, 0));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK_EQ(story.end.file, 2);
+        CHECK(!unlinkat(dir, NAME_2, 0) && !symlinkat("aside", dir, NAME_2));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK(!unlinkat(dir, NAME_2, 0) && !mkfifoat(dir, NAME_2, 0600));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK(!renameat(dir, "aside", dir, NAME_2));
+        CHECK(reads_back(8));
+        CHECK(!truncate_file(NAME_2, 10000));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK_EQ(story.end.file, 2);
+        CHECK_EQ(story.end.offset, 10000);
+        end_log();
+}
+
+/* Each byte of each file is changed, one at a time. What is read is a beginning of what was
+ * written; all of it, or the end is said to be torn or damaged. */
+static void test_no_changed_byte_is_believed(void)
+{
+        uint32_t counts[3] = {0}, files = 0, unseen = 0;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        CHECK(begin_log(SB_WAL_AUTO, 12 << 10, 4000));
+        CHECK_EQ(write_shapes("031"), 0);
+        CHECK(reads_back(3));
+        for (uint64_t number = 1; number <= 9; number++) {
+                struct stat status;
+
+                sb_wal_file_name(number, name);
+                if (fstatat(dir, name, &status, 0) < 0)
+                        break;
+                files++;
+                for (uint64_t offset = 0; offset < (uint64_t)status.st_size; offset++) {
+                        unsigned char byte, other;
+
+                        CHECK(read_at(name, offset, &byte, 1));
+                        other = byte ^ (unsigned char)(1u << offset % 8);
+                        CHECK(write_at(name, offset, &other, 1));
+                        CHECK_EQ(story_read(dir, &story), 0);
+                        if (story.wrong)
+                                TEST_FAIL("file %ju, byte %ju: %s", (uintmax_t)number,
+                                        (uintmax_t)offset, story.wrong);
+                        /* A header of another version, of another byte order. */
+                        CHECK(story.count == story.end.sequence || story.end.ending > 2);
+                        /* Without its salt, nothing shows that the last frame ever was. */
+                        if (story.count < 3 && story.end.ending == SB_WAL_CLEAN) {
+                                CHECK_EQ(story.count, 2);
+                                unseen++;
+                        }
+                        counts[story.end.ending > 2 ? 2 : story.end.ending]++;
+                        CHECK(write_at(name, offset, &byte, 1));
+                }
+        }
+        CHECK(reads_back(3));
+        CHECK(unseen <= 8 && files >= 2 && counts[SB_WAL_TORN] > 80 &&
+                counts[SB_WAL_DAMAGED] > 8000);
+        TEST_NOTE("%u files, one byte changed: %u times it does not matter, %u torn, %u damaged",
+                files, counts[0], counts[1], counts[2]);
+        end_log();
+}
+
+/* ---- hostile files ---- */
+
+/* Writes a log of one frame that is whole, with this payload. */
+static bool forge(const void *payload, uint32_t len)
+{
+        struct sb_wal_file file = {.salt = 5, .number = 1, .first_sequence = 1, .size = 64 << 10};
+        static unsigned char bytes[64 << 10];
+        struct sb_wal_frame frame = {
+                .batch = {.sequence = 1, .cut = 10},
+                .payload_len = len,
+                .flags = SB_WAL_FRAME_FIRST | SB_WAL_FRAME_LAST,
+                .file_offset = SB_WAL_BLOCK,
+        };
+        int fd = openat(dir, NAME_1, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        bool good;
+
+        memset(bytes, 0, sizeof(bytes));
+        memcpy(file.id, options.id, sizeof(file.id));
+        sb_wal_file_encode(&file, bytes);
+        memcpy(bytes + SB_WAL_BLOCK + SB_WAL_FRAME_HEAD, payload, len);
+        sb_wal_frame_seal(bytes + SB_WAL_BLOCK, &frame, file.salt);
+        good = fd >= 0 && pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes);
+        close(fd);
+        return good;
+}
+
+static int ignore_entry(void *context, const struct sb_wal_entry *entry)
+{
+        ++*(uint32_t *)context;
+        (void)entry;
+        return 0;
+}
+
+static int visit_forged(uint32_t *ret_entries)
+{
+        static const struct sb_wal_visitor visitor = {.entry = ignore_entry};
+        struct sb_wal_reader *reader = NULL;
+        int r = sb_wal_reader_open(dir, NULL, &reader);
+
+        *ret_entries = 0;
+        if (r)
+                return 1;
+        r = sb_wal_reader_end(reader)->ending == SB_WAL_CLEAN
+                    ? sb_wal_reader_visit(reader, &visitor, ret_entries)
+                    : 1;
+        sb_wal_reader_close(reader);
+        return r;
+}
+
+static void test_entries_that_lie_are_refused(void)
+{
+        struct sb_wal_entry entry = {.kind = SB_WAL_VALUE, .key_len = 3, .value_len = 5, .rev = 1};
+        unsigned char bytes[200] = {0};
+        uint32_t entries;
+
+        CHECK(begin_log(SB_WAL_AUTO, 0, 0));
+        CHECK(!sb_wal_entry_encode(&entry, bytes));
+        CHECK(forge(bytes, 56) && !visit_forged(&entries));
+        CHECK_EQ(entries, 1);
+        /* Half an entry, half a header, a value that is longer than all files. */
+        CHECK(forge(bytes, 48));
+        CHECK_EQ(visit_forged(&entries), -EBADMSG);
+        CHECK(forge(bytes, 24));
+        CHECK_EQ(visit_forged(&entries), -EBADMSG);
+        entry.value_len = UINT32_MAX;
+        CHECK(!sb_wal_entry_encode(&entry, bytes) && forge(bytes, 200));
+        CHECK_EQ(visit_forged(&entries), -EBADMSG);
+        entry.value_len = 5;
+        CHECK(!sb_wal_entry_encode(&entry, bytes));
+        bytes[0] = SB_WAL_FLOOR + 1;
+        CHECK(forge(bytes, 56));
+        CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
+        bytes[0] = SB_WAL_VALUE;
+        bytes[1] = 2;
+        CHECK(forge(bytes, 56));
+        CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
+        bytes[1] = 0;
+        bytes[12] = 1;
+        CHECK(forge(bytes, 56));
+        CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
+        bytes[12] = 0;
+        sb_wal_bytes_put32(bytes + 4, 1025);
+        CHECK(forge(bytes, 56));
+        CHECK_EQ(visit_forged(&entries), -EBADMSG);
+        CHECK_EQ(entries, 0);
+        end_log();
+}
+
+static void test_sizes_that_no_file_has_are_refused(void)
+{
+        struct sb_wal_writer *writer;
+
+        CHECK(begin_log(SB_WAL_AUTO, 4096, 0));
+        CHECK_EQ(sb_wal_writer_open(&options, &writer), -EINVAL);
+        options.file_size = 10000;
+        CHECK_EQ(sb_wal_writer_open(&options, &writer), -EINVAL);
+        options.file_size = 8192;
+        options.payload_max = 12;
+        CHECK_EQ(sb_wal_writer_open(&options, &writer), -EINVAL);
+        options.payload_max = SB_WAL_PAYLOAD_MAX + 8;
+        CHECK_EQ(sb_wal_writer_open(&options, &writer), -EINVAL);
+        options.payload_max = 8;
+        CHECK_EQ(write_shapes("0123"), 0);
+        CHECK(reads_back(4));
+        end_log();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        fault_from_environment();
+        RUN(test_what_the_sync_back_end_writes_is_read);
+        RUN(test_what_the_uring_back_end_writes_is_read);
+        RUN(test_an_empty_directory_is_an_empty_log);
+        RUN(test_files_are_private_and_have_their_whole_size);
+        RUN(test_files_below_a_checkpoint_are_used_again);
+        RUN(test_a_file_that_begins_within_a_batch_is_read_from_the_next_one_on);
+        RUN(test_a_writer_opens_where_it_is_told_and_what_lies_behind_is_void);
+        RUN(test_a_batch_that_is_not_wanted_is_passed_over);
+        RUN(test_an_entry_that_no_reader_takes_is_refused);
+        RUN(test_auto_says_why_it_is_not_io_uring);
+        RUN(test_a_log_of_another_version_says_which);
+        RUN(test_a_log_of_another_bus_is_not_read);
+        RUN(test_a_torn_end_is_told_apart_from_damage);
+        RUN(test_a_short_a_missing_and_a_foreign_file_are_damage);
+        RUN(test_no_changed_byte_is_believed);
+        RUN(test_entries_that_lie_are_refused);
+        RUN(test_sizes_that_no_file_has_are_refused);
+        return test_end();
+}
