@@ -31,28 +31,57 @@ static bool times_read(const struct sb_time *entry, struct sb_moment *ret)
         return ret->cut && sb_load_acquire(&entry->cut) == ret->cut;
 }
 
-void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
+/* Write the next entry of a level. */
+static void times_write(
+        struct sb_segment *segment, uint32_t level, uint64_t position, const struct sb_moment *now)
+{
+        struct sb_time *entry = times_entry(segment, level, position);
+
+        /* R:times > A:times. In this order: a reader that finds the cut the same on both sides of
+         * the times has the times of that cut. */
+        sb_store_release(&entry->cut, 0);
+        sb_store_release(&entry->realtime_ns, now->realtime_ns);
+        sb_store_release(&entry->monotonic_ns, now->monotonic_ns);
+        sb_store_release(&entry->cut, now->cut);
+        sb_store_release(&segment->times->position[level], position + 1);
+}
+
+/* Note @now in each level of which the last entry is old enough. @real: by the real time. */
+static void times_note(struct sb_segment *segment, const struct sb_moment *now, bool real)
 {
         uint32_t level;
 
         for (level = 0; level < SB_TIME_LEVELS; level++) {
                 /* Relaxed: the engine's own word. */
-                uint64_t position = sb_load_relaxed(&segment->times->position[level]);
-                struct sb_time *entry = times_entry(segment, level, position);
+                uint64_t position = sb_load_relaxed(&segment->times->position[level]), gap;
                 struct sb_moment last;
 
-                if (position && times_read(times_entry(segment, level, position - 1), &last) &&
-                        (last.cut >= now->cut ||
-                                now->monotonic_ns - last.monotonic_ns < intervals_ns[level]))
-                        continue;
-                /* R:times > A:times. In this order: a reader that finds the cut the same on both
-                 * sides of the times has the times of that cut. */
-                sb_store_release(&entry->cut, 0);
-                sb_store_release(&entry->realtime_ns, now->realtime_ns);
-                sb_store_release(&entry->monotonic_ns, now->monotonic_ns);
-                sb_store_release(&entry->cut, now->cut);
-                sb_store_release(&segment->times->position[level], position + 1);
+                if (position && times_read(times_entry(segment, level, position - 1), &last)) {
+                        gap = real ? now->realtime_ns - last.realtime_ns
+                                   : now->monotonic_ns - last.monotonic_ns;
+                        if (last.cut >= now->cut || gap < intervals_ns[level])
+                                continue;
+                }
+                times_write(segment, level, position, now);
         }
+}
+
+void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
+{
+        times_note(segment, now, false);
+}
+
+void sb_times_load(struct sb_segment *segment, uint64_t cut, uint64_t realtime_ns)
+{
+        const struct sb_os *os = segment->os;
+        uint64_t real = os->realtime_ns(os->context), now = os->now_ns(os->context),
+                 age = real > realtime_ns ? real - realtime_ns : 0;
+        /* What is older than the monotonic clock counts as taken when that began: so it is kept no
+         * shorter. Many cuts may have that time, so the real time tells them apart. */
+        struct sb_moment moment = {
+                .cut = cut, .realtime_ns = realtime_ns, .monotonic_ns = now > age ? now - age : 0};
+
+        times_note(segment, &moment, true);
 }
 
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)

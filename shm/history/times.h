@@ -23,6 +23,9 @@ struct sb_moment {
 
 /* For the engine: note @now, of which the cut was taken before the times were read. */
 void sb_times_note(struct sb_segment *segment, const struct sb_moment *now);
+/* For a process that is alone in the segment: note that @cut was taken at that real time, perhaps
+ * when the machine ran another time; cuts ascend. */
+void sb_times_load(struct sb_segment *segment, uint64_t cut, uint64_t realtime_ns);
 /* For the engine: note the stable cut, which it has just raised, with the times that the clocks
  * show. *ret: what was noted. */
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret);
