@@ -2,6 +2,7 @@
 
 #include "shm/history/named.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "shm/base/fault.h"
@@ -196,4 +197,76 @@ void sb_named_repair(struct sb_handle *handle)
         }
         if (freed)
                 sb_limbo_leave(handle);
+}
+
+/* ---- from keys alone ---- */
+
+/* One walk over the keys of marks. The first finds which key has each mark, and has the key's stamp
+ * in the place of the cut meanwhile; the second writes the cuts. */
+struct named_load {
+        uint64_t most;
+        bool second;
+        int r;
+};
+
+/* Of the client that made this mark, no later mark gets the same owner. Relaxed: no other process
+ * runs. */
+static void named_count_on(const struct sb_segment *segment, uint64_t owner)
+{
+        uint64_t slot = (owner >> 48) - 1, count = owner & ((UINT64_C(1) << 48) - 1);
+        struct sb_word64 *opens;
+
+        if (slot >= segment->geometry.record_count)
+                return;
+        opens = &sb_record_at(segment, (uint32_t)slot)->opens;
+        if (sb_load_relaxed(opens) < count)
+                sb_store_relaxed(opens, count);
+}
+
+static void named_load_key(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct sb_segment *segment = &handle->segment;
+        struct sb_version *version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
+        struct sb_node_key key = sb_node_key(segment, node);
+        struct named_load *load = context;
+        struct sb_named_value value;
+        struct sb_named_cut *mark;
+
+        if (!version || !sb_version_has_value(version) ||
+                !sb_version_copy(segment, version, key.len, &value, sizeof(value)) ||
+                !value.owner || (value.owner & SB_NAMED_MAKING))
+                return;
+        if (value.index >= segment->geometry.mark_count || value.cut > load->most) {
+                load->r = value.cut > load->most ? -EBADMSG : SB_E_FULL;
+                return;
+        }
+        mark = &segment->marks[value.index];
+        /* Relaxed, all of this function: no other process runs. */
+        if (!load->second && sb_load_relaxed(&mark->cut) <= sb_load_relaxed(&version->stamp)) {
+                sb_store_relaxed(&mark->owner, value.owner);
+                sb_store_relaxed(&mark->cut, sb_load_relaxed(&version->stamp));
+                named_count_on(segment, value.owner);
+        } else if (load->second && sb_load_relaxed(&mark->owner) == value.owner) {
+                sb_store_relaxed(&mark->cut, value.cut);
+                if (sb_load_relaxed(&segment->super->mark_high) <= value.index)
+                        sb_store_relaxed(&segment->super->mark_high, (uint64_t)value.index + 1);
+        }
+}
+
+int sb_named_load(struct sb_handle *handle, uint64_t most)
+{
+        struct named_load load = {.most = most};
+        uint32_t i;
+
+        (void)sb_order_walk(handle, SB_RESERVED_MARK, SB_MARK_PREFIX, named_load_key, &load);
+        load.second = true;
+        if (!load.r)
+                (void)sb_order_walk(
+                        handle, SB_RESERVED_MARK, SB_MARK_PREFIX, named_load_key, &load);
+        for (i = 0; load.r && i < handle->segment.geometry.mark_count; i++) {
+                /* Relaxed, both: as above. */
+                sb_store_relaxed(&handle->segment.marks[i].owner, 0);
+                sb_store_relaxed(&handle->segment.marks[i].cut, 0);
+        }
+        return load.r;
 }

@@ -36,6 +36,11 @@ int sb_named_take(
 bool sb_named_stands(const struct sb_segment *segment, const struct sb_named_value *value);
 /* Free the mark that a key held, unless that was done already. */
 void sb_named_let_go(struct sb_handle *handle, const struct sb_named_value *value);
+/* For a process that is alone in the segment, in which the table is empty: make the marks that keys
+ * name. Of two keys that name one mark the newer one counts, as in the bus that wrote them. @most:
+ * the highest cut that there can be. Return: 0; SB_E_FULL: the table is too small; -EBADMSG: a mark
+ * has a cut above @most. Then the table is empty. Cost: two looks at each key of a mark. */
+int sb_named_load(struct sb_handle *handle, uint64_t most);
 /* Free the marks that dead makers left. The engine calls it behind a reaping and when it starts, a
  * client when it finds no mark free. Not under a pin. Cost: each mark in use is looked for among
  * all keys of marks. */

@@ -96,6 +96,22 @@ void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix)
         sb_add_full(&super->rule_count, 1);
 }
 
+static void rules_announce_key(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct sb_version *version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
+
+        (void)context;
+        if (version && sb_version_has_value(version) && key.len >= SB_KEEP_PREFIX)
+                sb_rules_announce(
+                        handle, key.len - SB_KEEP_PREFIX, key.bytes[SB_KEEP_PREFIX - 1] == 'P');
+}
+
+void sb_rules_announce_all(struct sb_handle *handle)
+{
+        (void)sb_order_walk(handle, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1, rules_announce_key, NULL);
+}
+
 /* Under a pin: set or take away the flag in a node's cell. Return: false: another process changed
  * the cell first, look again; else the flag is what @kept says, or none is needed. */
 static bool rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept)

@@ -63,6 +63,8 @@ void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, 
         struct sb_rule_found *ret);
 /* For a process that writes a rule, before it does. */
 void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix);
+/* For a process that is alone in the segment: announce each rule that has a key. */
+void sb_rules_announce_all(struct sb_handle *handle);
 /* Whether there ever was a rule. */
 static inline bool sb_rules_any(const struct sb_segment *segment)
 {
