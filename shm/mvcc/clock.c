@@ -32,3 +32,12 @@ bool sb_clock_reaches(struct sb_handle *handle, uint64_t cut)
 
         return cut < clock || (cut == clock && clock_close(handle, cut));
 }
+
+void sb_clock_resume(struct sb_handle *handle, uint64_t cut)
+{
+        struct sb_word64 *clock = &handle->segment.super->clock;
+        uint64_t old = sb_load_acquire(clock); /* A:clock. */
+
+        if (old <= cut)
+                sb_cas64_full(clock, old, cut + 1); /* R:clock > A:clock. No other process runs. */
+}

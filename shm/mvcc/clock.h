@@ -19,4 +19,8 @@ uint64_t sb_clock_take_cut(struct sb_handle *handle);
  * to be taken next: then it is taken now. */
 bool sb_clock_reaches(struct sb_handle *handle, uint64_t cut);
 
+/* For a process that is alone in the segment, and fills it with what was stamped before: go on
+ * above @cut, unless the clock is there already. */
+void sb_clock_resume(struct sb_handle *handle, uint64_t cut);
+
 #endif
