@@ -332,6 +332,19 @@ int sb_index_insert(
 
 /* ---- floors ---- */
 
+static void index_raise_floor_of(const struct sb_segment *segment, uint64_t home, uint64_t rev)
+{
+        struct sb_word64 *floor = &segment->floors[home];
+
+        for (;;) {
+                uint64_t word = sb_load_acquire(floor); /* A:floor. Only what the CAS expects. */
+
+                /* R:floor > A:floor. Before the node is gone. */
+                if (word >= rev || sb_cas64_full(floor, word, rev))
+                        return;
+        }
+}
+
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash)
 {
         /* A:floor. Read after the node is linked: then no removal of an older life can still raise
@@ -341,13 +354,24 @@ uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash)
 
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev)
 {
-        struct sb_word64 *floor = &segment->floors[sb_index_home(segment, hash)];
+        index_raise_floor_of(segment, sb_index_home(segment, hash), rev);
+}
 
-        for (;;) {
-                uint64_t word = sb_load_acquire(floor); /* A:floor. Only what the CAS expects. */
+/* A home's keys are those of which the hash's lower half lies in one part of 2^32; all parts are of
+ * the same size, but for rounding. */
+void sb_index_inherit_floors(
+        const struct sb_segment *segment, const uint64_t *floors, uint64_t count)
+{
+        uint64_t i;
 
-                /* R:floor > A:floor. Before the node is gone. */
-                if (word >= rev || sb_cas64_full(floor, word, rev))
-                        return;
+        for (i = 0; i < count; i++) {
+                uint64_t low = ((i << 32) + count - 1) / count,
+                         high = (((i + 1) << 32) + count - 1) / count - 1, home;
+
+                if (!floors[i])
+                        continue;
+                for (home = sb_index_home(segment, low); home <= sb_index_home(segment, high);
+                        home++)
+                        index_raise_floor_of(segment, home, floors[i]);
         }
 }
