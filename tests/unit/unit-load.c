@@ -1,0 +1,929 @@
+/*
+ * Loading (ring/op/load.h), sentence by sentence: what is taken and what is passed over, what
+ * stays, what is refused, and what the segment says of itself afterwards. A whole bus with its past
+ * is loaded by unit-load-bus.
+ */
+#include <errno.h>
+
+#include "ring/op/keep.h"
+#include "ring/op/load.h"
+#include "ring/op/mark.h"
+#include "ring/op/past.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/history/past.h"
+#include "shm/history/rules.h"
+#include "shm/history/times.h"
+#include "shm/keys/index.h"
+#include "shm/keys/order.h"
+#include "shm/layout/report.h"
+#include "shm/layout/reserved.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
+#include "shm/upkeep/check.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+static struct sb_op_load load;
+static unsigned char bytes[1 << 20];
+
+static struct sb_superblock *super(void)
+{
+        return writer.segment.super;
+}
+
+static bool begin(uint64_t size)
+{
+        return make_bus(size) && !sb_op_load_begin(&writer, &load);
+}
+
+/* The second reading, of a bus at this cut that had let go of nothing. */
+static int turn(uint64_t cut)
+{
+        struct sb_op_load_words words = {.cut = cut};
+
+        return sb_op_load_turn(&load, &words);
+}
+
+static int give(const void *key, uint32_t key_len, uint32_t kind, uint64_t rev, uint64_t stamp,
+        const void *value, uint64_t value_len)
+{
+        struct sb_op_load_version version = {.key = key,
+                .key_len = key_len,
+                .kind = kind,
+                .rev = rev,
+                .stamp = stamp,
+                .value = value,
+                .value_len = value_len};
+
+        return sb_op_load_version(&load, &version);
+}
+
+/* A version of which the value is its revision. */
+static int value(const char *key, uint64_t rev, uint64_t stamp)
+{
+        return give(key, (uint32_t)strlen(key), SB_VERSION_VALUE, rev, stamp, &rev, 8);
+}
+
+static int deleted(const char *key, uint64_t rev, uint64_t stamp)
+{
+        return give(key, (uint32_t)strlen(key), SB_VERSION_DELETED, rev, stamp, NULL, 0);
+}
+
+static int rule(
+        const char *key, bool prefix, uint64_t word, uint64_t since, uint64_t rev, uint64_t stamp)
+{
+        struct sb_rule_value held = {.word = word, .since = since};
+        unsigned char name[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key(key, (uint32_t)strlen(key), prefix, name);
+
+        return give(name, len, SB_VERSION_VALUE, rev, stamp, &held, sizeof(held));
+}
+
+static int mark_of(const char *name, uint64_t cut, uint32_t index, uint64_t owner, uint64_t stamp)
+{
+        struct sb_named_value held = {.cut = cut, .owner = owner, .index = index};
+        unsigned char key[SB_KEY_LEN_MAX];
+        uint32_t len = (uint32_t)strlen(name);
+
+        memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
+        memcpy(key + SB_MARK_PREFIX, name, len);
+        return give(key, SB_MARK_PREFIX + len, SB_VERSION_VALUE, 1, stamp, &held, sizeof(held));
+}
+
+/* The revision of a key's newest value; 0: it has none. */
+static uint64_t rev_of(const char *key)
+{
+        struct sb_version *version;
+        uint64_t rev;
+
+        sb_pin(&reader);
+        version = find(key);
+        rev = version && sb_version_has_value(version) ? version->rev : 0;
+        sb_unpin(&reader);
+        return rev;
+}
+
+/* The revisions in a key's chain, the newest first, each followed by '-', or by '~' where its link
+ * says TRIMMED; what a delete wrote has a 'd'. */
+__attribute__((noipa)) static const char *chain_of(const char *key)
+{
+        static char text[4096];
+        uint32_t len = (uint32_t)strlen(key), at = 0;
+        struct sb_version *version;
+
+        text[0] = '\0';
+        sb_pin(&reader);
+        version = sb_past_head(&reader, key, len, sb_hash_key(key, len, reader.segment.seed));
+        while (version && at < sizeof(text) - 64) {
+                uint64_t link = sb_load_relaxed(&version->prev);
+
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER) {
+                        at += (uint32_t)snprintf(text + at, sizeof(text) - at, "?");
+                        break;
+                }
+                at += (uint32_t)snprintf(text + at, sizeof(text) - at, "%ju%s%c",
+                        (uintmax_t)version->rev, sb_version_has_value(version) ? "" : "d",
+                        link & SB_PREV_TRIMMED ? '~' : '-');
+                version = sb_version_at(&reader.segment, link & SB_OFFSET_MASK);
+        }
+        sb_unpin(&reader);
+        return text;
+}
+
+static bool chain_is(const char *key, const char *wanted)
+{
+        if (!strcmp(chain_of(key), wanted))
+                return true;
+        printf("# %s: %s instead of %s\n", key, chain_of(key), wanted);
+        return false;
+}
+
+/* What a read of the past answers: the revision; 0: no value; -1: not known. */
+static int64_t past_of(const char *key, uint64_t cut)
+{
+        struct sb_version *version = NULL;
+        int r = sb_past_get(&reader, key, (uint32_t)strlen(key), cut, 0, &version);
+
+        return r == 0                ? (int64_t)version->rev
+               : r == SB_E_NOT_FOUND ? 0
+               : r == SB_E_LAPPED    ? -1
+                                     : -2;
+}
+
+static bool is_sound(struct sb_check_report *ret)
+{
+        if (sb_check(&reader, true, ret))
+                return false;
+        for (uint32_t i = 0; i < ret->problem_count && i < 8; i++)
+                printf("# %s\n", ret->problems[i]);
+        return !ret->problem_count && !ret->blocks_lost;
+}
+
+static bool sound(void)
+{
+        struct sb_check_report report;
+
+        return is_sound(&report);
+}
+
+#define ALL  SB_RULE_WORD(SB_RULE_ALL, 0)
+#define LAST SB_RULE_WORD(SB_RULE_LAST, 3)
+
+/* ---- readings ---- */
+
+static void test_a_loaded_key_reads_as_it_was_written(void)
+{
+        struct sb_op_load_version version = {.key = "key",
+                .key_len = 3,
+                .value = "some value",
+                .value_len = 10,
+                .rev = 77,
+                .stamp = 50,
+                .txn = SB_RECORD_NUMBER(1, 9),
+                .slot = 5};
+        struct sb_version *got;
+        uint64_t number;
+
+        CHECK(begin(1 << 20) && !turn(60));
+        CHECK(!sb_op_load_version(&load, &version) && !sb_op_load_end(&load));
+        sb_pin(&reader);
+        got = find("key");
+        CHECK(got);
+        CHECK_EQ(got->rev, 77);
+        CHECK_EQ(sb_load_relaxed(&got->stamp), 50);
+        CHECK_EQ(got->shape, SB_SHAPE(10, 3, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, 5));
+        CHECK(!memcmp(got->bytes, "keysome value", 13));
+        memcpy(&number, got->bytes + 13, 8);
+        CHECK_EQ(number, SB_RECORD_NUMBER(1, 9));
+        sb_unpin(&reader);
+        CHECK(sound());
+        unmake_bus();
+}
+
+static void test_loading_begins_in_an_empty_segment_alone(void)
+{
+        CHECK(make_bus(1 << 20) && !put(&reader, "k", "v", 1));
+        CHECK_EQ(sb_op_load_begin(&writer, &load), -EEXIST);
+        unmake_bus();
+        CHECK(make_bus(1 << 20));
+        sb_clock_take_cut(&reader);
+        CHECK_EQ(sb_op_load_begin(&writer, &load), -EEXIST);
+        unmake_bus();
+}
+
+static void test_there_are_two_readings_and_each_takes_its_own_keys(void)
+{
+        CHECK(begin(1 << 20));
+        CHECK_EQ(sb_op_load_end(&load), -EINVAL);
+        CHECK(!value("k", 1, 10) && !rev_of("k"));
+        CHECK(!rule("k", true, ALL, 5, 1, 10));
+        CHECK(!turn(40));
+        CHECK_EQ(turn(50), -EINVAL);
+        CHECK(!rule("k", true, LAST, 6, 2, 11)); /* passed over */
+        CHECK(!value("k", 1, 10) && rev_of("k") == 1);
+        CHECK(!sb_op_load_end(&load));
+        sb_pin(&reader);
+        CHECK(sb_past_kept(&reader, "k", 1, 5) && !sb_past_kept(&reader, "k", 1, 4));
+        sb_unpin(&reader);
+        CHECK(sound());
+        unmake_bus();
+}
+
+/* ---- order ---- */
+
+static void test_what_is_not_newer_is_passed_over(void)
+{
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 2, 1, 3) && !turn(60));
+        CHECK(!value("k", 1, 10) && !value("k", 2, 20) && !value("k", 3, 30));
+        CHECK(!value("k", 1, 10) && !value("k", 2, 20) && !value("k", 3, 30));
+        CHECK(chain_is("k", "3-2-1-"));
+        CHECK(!value("k", 4, 40) && !value("k", 3, 30) && chain_is("k", "4-3-2-1-"));
+        CHECK(!value("plain", 1, 10) && !value("plain", 2, 20) && !value("plain", 1, 10));
+        CHECK(chain_is("plain", "2~"));
+        CHECK(!sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_versions_with_one_stamp_come_in_the_order_of_their_revisions(void)
+{
+        CHECK(begin(1 << 20) && !rule("k", true, ALL, 2, 1, 3) && !turn(60));
+        CHECK(!value("k", 1, 10) && !value("k", 2, 10) && !deleted("k", 3, 10));
+        CHECK(!value("k", 4, 10) && !value("k", 2, 10) && chain_is("k", "4-3d-2-1-"));
+        CHECK(!value("plain", 1, 10) && !value("plain", 2, 10) && chain_is("plain", "2~"));
+        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK_EQ(past_of("k", 10), 4);
+        unmake_bus();
+}
+
+static void test_what_contradicts_itself_is_refused(void)
+{
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 2, 1, 3) && !turn(60));
+        CHECK(!value("k", 5, 30));
+        CHECK_EQ(value("k", 6, 29), -EBADMSG);
+        CHECK_EQ(value("k", 4, 31), -EBADMSG);
+        CHECK_EQ(value("k", 5, 31), -EBADMSG);
+        CHECK_EQ(value("k", 5, 29), -EBADMSG);
+        CHECK(chain_is("k", "5~"));
+        CHECK(!value("k", 6, 31) && !sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_what_makes_no_sense_is_refused(void)
+{
+        uint32_t key_max;
+        uint64_t value_max;
+
+        CHECK(begin(1 << 20) && !turn(60));
+        key_max = writer.segment.key_len_max;
+        value_max = writer.segment.value_len_max;
+        CHECK_EQ(give("k", 0, SB_VERSION_VALUE, 1, 10, NULL, 0), -EINVAL);
+        CHECK_EQ(give("k", 1, SB_VERSION_PLACEHOLDER, 1, 10, NULL, 0), -EINVAL);
+        CHECK_EQ(give("k", 1, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, 1, 10, NULL, 0), -EINVAL);
+        CHECK_EQ(give("k", 1, SB_VERSION_DELETED, 1, 10, "v", 1), -EINVAL);
+        CHECK_EQ(value("k", 0, 10), -EINVAL);
+        CHECK_EQ(value("k", UINT64_MAX, 10), -EINVAL);
+        CHECK_EQ(value("k", 1, 0), -EINVAL);
+        CHECK_EQ(value("k", 1, SB_STAMP_PLACEHOLDER), -EINVAL);
+        CHECK_EQ(value("k", 1, SB_STAMP_ABORTED), -EINVAL);
+        CHECK_EQ(give(bytes, key_max + 1, SB_VERSION_VALUE, 1, 10, NULL, 0), -EMSGSIZE);
+        CHECK_EQ(give("k", 1, SB_VERSION_VALUE, 1, 10, bytes, value_max + 1), -EMSGSIZE);
+        load.cut = 0; /* as in the first reading, where no cut bounds the stamp */
+        CHECK_EQ(value("k", 1, UINT64_MAX >> 1), -EINVAL);
+        load.cut = 60;
+        {
+                struct sb_op_load_version version = {
+                        .key = "k", .key_len = 1, .rev = 1, .stamp = 10, .slot = 4096};
+
+                CHECK_EQ(sb_op_load_version(&load, &version), -EINVAL);
+                version.slot = 4095;
+                CHECK(!sb_op_load_version(&load, &version));
+        }
+        CHECK(!give(bytes + 1, key_max, SB_VERSION_VALUE, 1, 10, NULL, 0));
+        CHECK(!give("large", 5, SB_VERSION_VALUE, 1, 10, bytes, value_max));
+        CHECK(!sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_nothing_above_the_cut_is_loaded(void)
+{
+        struct sb_op_load_words none = {.cut = 1};
+
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 2, 1, 50));
+        CHECK_EQ(turn(49), -EBADMSG);
+        CHECK(!turn(50));
+        CHECK_EQ(value("k", 1, 51), -EBADMSG);
+        CHECK(!rev_of("k") && !value("k", 1, 50));
+        CHECK(!sb_op_load_end(&load) && sound());
+        unmake_bus();
+        CHECK(begin(1 << 20));
+        CHECK_EQ(sb_op_load_turn(&load, &none), -EINVAL);
+        CHECK_EQ(turn(UINT64_MAX), -EINVAL);
+        CHECK(!mark_of("m", 40, 0, SB_RECORD_NUMBER(1, 1), 20));
+        CHECK_EQ(turn(30), -EBADMSG);
+        CHECK(!turn(40));
+        unmake_bus();
+}
+
+static void test_the_clock_goes_on_above_the_cut(void)
+{
+        for (uint64_t cut = 2; cut < 100; cut += 7) {
+                struct sb_version *version;
+
+                CHECK(begin(1 << 20) && !turn(cut));
+                CHECK(!value("k", 9, cut) && !sb_op_load_end(&load));
+                CHECK(sb_load_relaxed(&super()->clock) > cut);
+                CHECK(sb_load_relaxed(&super()->stable) >= cut);
+                CHECK(sb_load_relaxed(&super()->stable) < sb_load_relaxed(&super()->clock));
+                CHECK_EQ(past_of("k", cut), 9);
+                CHECK(!put(&reader, "k", "v", 1) && rev_of("k") == 10);
+                sb_pin(&reader);
+                version = find("k");
+                CHECK(sb_load_relaxed(&version->stamp) > cut);
+                sb_unpin(&reader);
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+/* ---- links ---- */
+
+static void test_a_link_says_what_may_be_missing_behind_it(void)
+{
+        struct sb_op_load_version born = {
+                .key = "born", .key_len = 4, .rev = 12, .stamp = 10, .born = true};
+
+        CHECK(begin(1 << 20) && !rule("", true, ALL, 2, 1, 3) && !turn(60));
+        CHECK(!value("first", 1, 10) && !value("first", 2, 20) && chain_is("first", "2-1-"));
+        CHECK(!value("later", 2, 10) && chain_is("later", "2~"));
+        CHECK(!sb_op_load_version(&load, &born) && chain_is("born", "12-"));
+        CHECK(!value("born", 13, 20) && !value("born", 15, 30) && chain_is("born", "15~13-12-"));
+        born.key = "later"; /* it has an older one, so something is missing */
+        born.key_len = 5;
+        CHECK(!sb_op_load_version(&load, &born) && chain_is("later", "12~2~"));
+        CHECK(!deleted("later", 13, 20) && !value("later", 14, 30));
+        CHECK(chain_is("later", "14-13d-12~2~"));
+        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK_EQ(past_of("born", 9), -1);
+        CHECK(past_of("first", 9) == 0 && past_of("first", 19) == 1);
+        CHECK_EQ(past_of("born", 30), 15);
+        CHECK_EQ(past_of("born", 19), -1);
+        CHECK_EQ(past_of("later", 29), 0);
+        CHECK_EQ(past_of("later", 9), -1);
+        unmake_bus();
+}
+
+static void test_what_no_rule_and_no_mark_keeps_is_freed_at_once(void)
+{
+        struct sb_check_report report;
+
+        CHECK(begin(1 << 20) && !turn(1000));
+        for (uint64_t rev = 1; rev <= 500; rev++) {
+                CHECK(!give("k", 1, SB_VERSION_VALUE, rev, rev + 2, bytes, 40 + rev * 13 % 30000));
+                CHECK(is_sound(&report) && report.versions == 1);
+                CHECK_EQ(report.blocks_waiting, 0);
+                CHECK(report.blocks_used - report.blocks_private == 2);
+        }
+        CHECK(chain_is("k", "500~") && !sb_op_load_end(&load) && sound());
+        CHECK(past_of("k", 502) == 500 && past_of("k", 501) == -1);
+        unmake_bus();
+}
+
+/* ---- rules ---- */
+
+static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
+{
+        struct sb_op_load_version version = {
+                .key = "all/x", .key_len = 5, .rev = 1, .stamp = 10, .born = true};
+
+        CHECK(begin(1 << 20));
+        for (uint32_t reading = 0; reading < 2; reading++) {
+                CHECK(!sb_op_load_version(&load, &version));
+                CHECK(!rule("all/", true, ALL, 11, 1, 11) && !rule("last", false, LAST, 12, 1, 12));
+                CHECK(!rule("gone/", true, ALL, 11, 1, 11));
+                for (uint64_t rev = 2; rev < 9; rev++) {
+                        CHECK(!value("all/x", rev, 10 + rev) && !value("last", rev, 10 + rev));
+                        CHECK(!value("plain", rev, 10 + rev) && !value("gone/x", rev, 10 + rev));
+                }
+                {
+                        unsigned char name[SB_KEY_LEN_MAX];
+                        uint32_t len = sb_rules_key("gone/", 5, true, name);
+
+                        CHECK(!give(name, len, SB_VERSION_DELETED, 2, 50, NULL, 0));
+                }
+                if (!reading)
+                        CHECK(!turn(60));
+        }
+        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(chain_is("all/x", "8-7-6-5-4-3-2-1-"));
+        CHECK(chain_is("plain", "8~") && chain_is("gone/x", "8~"));
+        sb_work_all(&writer, true);
+        CHECK(chain_is("last", "8-7-6~"));
+        CHECK_EQ(past_of("all/x", 12), 2);
+        CHECK_EQ(past_of("all/y", 12), 0);
+        CHECK_EQ(past_of("all/y", 10), -1);
+        CHECK_EQ(past_of("gone/y", 12), -1);
+        CHECK(!put(&writer, "all/x", "v", 1) && chain_is("all/x", "9-8-7-6-5-4-3-2-1-"));
+        unmake_bus();
+}
+
+static void test_a_rule_that_was_being_written_is_finished_later(void)
+{
+        CHECK(begin(1 << 20) && !rule("k", true, ALL, 0, 1, 10) && !turn(60));
+        CHECK(!value("k", 1, 20) && !value("k", 2, 30) && !sb_op_load_end(&load));
+        CHECK(chain_is("k", "2-1-") && past_of("ka", 40) == -1);
+        CHECK(!sb_keep_repair(&writer));
+        CHECK(past_of("ka", 40) == -1 && !past_of("ka", sb_clock_take_cut(&writer)));
+        CHECK(sound());
+        unmake_bus();
+}
+
+static void test_what_the_floor_of_history_let_go_is_not_known(void)
+{
+        struct sb_op_load_words words = {.cut = 60, .history_floor = 30};
+
+        CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
+        CHECK(!sb_op_load_turn(&load, &words) && !sb_op_load_end(&load));
+        CHECK(past_of("k", 29) == -1 && past_of("k", 30) == 0);
+        unmake_bus();
+        words.history_floor = 70; /* read later than the cut */
+        CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
+        CHECK(!sb_op_load_turn(&load, &words) && !sb_op_load_end(&load));
+        CHECK(past_of("k", 59) == -1 && past_of("k", 60) == 0);
+        unmake_bus();
+}
+
+/* ---- marks ---- */
+
+static void test_a_mark_keeps_its_cut_wherever_its_key_was_stored(void)
+{
+        for (uint32_t first = 0; first < 2; first++) {
+                CHECK(begin(1 << 20));
+                for (uint32_t reading = 0; reading < 2; reading++) {
+                        if (first)
+                                CHECK(!mark_of("m", 25, 3, SB_RECORD_NUMBER(1, 7), 41));
+                        for (uint64_t rev = 1; rev < 7; rev++)
+                                CHECK(!value("k", rev, rev * 10));
+                        CHECK(!value("young", 1, 26) && !value("young", 2, 30));
+                        CHECK(!value("old", 4, 20) && !deleted("old", 5, 30));
+                        CHECK(!deleted("dead", 5, 25));
+                        if (!first)
+                                CHECK(!mark_of("m", 25, 3, SB_RECORD_NUMBER(1, 7), 41));
+                        if (!reading)
+                                CHECK(!turn(60));
+                }
+                CHECK(!sb_op_load_end(&load) && sound());
+                CHECK(chain_is("k", "6~2~") && chain_is("young", "2~") && chain_is("old", "5d-4~"));
+                CHECK(past_of("k", 25) == 2 && past_of("young", 25) == 0);
+                CHECK(past_of("old", 25) == 4 && past_of("dead", 25) == 0);
+                CHECK(past_of("k", 35) == -1 && past_of("k", 60) == 6);
+                sb_work_all(&writer, true);
+                CHECK(chain_is("k", "6~2~") && chain_is("old", "5d-4~"));
+                CHECK(!sb_op_mark_drop(&writer, "m", 1));
+                sb_work_all(&writer, true);
+                CHECK(chain_is("k", "6~") && chain_is("old", "") && chain_is("dead", ""));
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+static void test_marks_are_known_also_where_the_clock_stood_already(void)
+{
+        char name[16];
+
+        CHECK(begin(1 << 20) && !mark_of("m", 25, 0, SB_RECORD_NUMBER(1, 7), 100));
+        /* So many deletes that horizons are taken, the last one by a clock right above the cut. */
+        for (uint64_t i = 0; i < 128; i++) {
+                uint32_t len = (uint32_t)snprintf(name, sizeof(name), "%cm%03u", 0, (uint32_t)i);
+
+                memcpy(name, SB_RESERVED, 3);
+                name[3] = 0;
+                len = 4 + (uint32_t)snprintf(name + 4, 8, "x%03u", (uint32_t)i);
+                CHECK(!give(name, len, SB_VERSION_DELETED, 2, 100, NULL, 0));
+        }
+        CHECK(!turn(100));
+        CHECK(!value("k", 1, 10) && !value("k", 2, 30) && chain_is("k", "2-1-"));
+        unmake_bus();
+}
+
+static void test_the_newer_of_two_keys_has_the_mark(void)
+{
+        for (uint32_t first = 0; first < 2; first++) {
+                const char *names[] = {"m", "n"};
+                uint64_t cut;
+
+                CHECK(begin(1 << 20));
+                CHECK(!mark_of(names[first], 25, 3, SB_RECORD_NUMBER(1, 7), 30));
+                CHECK(!mark_of(names[!first], 20, 3, SB_RECORD_NUMBER(1, 8), 31));
+                CHECK(!turn(60) && !sb_op_load_end(&load));
+                CHECK_EQ(sb_op_mark_find(&reader, names[first], 1, &cut), SB_E_NOT_FOUND);
+                CHECK(!sb_op_mark_find(&reader, names[!first], 1, &cut) && cut == 20);
+                CHECK(sb_past_marked(&reader.segment, 20));
+                CHECK(!sb_past_marked(&reader.segment, 25));
+                CHECK(!sb_past_marked(&reader.segment, 30));
+                CHECK(!sb_op_mark(&writer, "later", 5, &cut) &&
+                        sb_past_marked(&reader.segment, cut));
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+static void test_more_marks_than_the_table_takes_are_too_many(void)
+{
+        uint32_t count, i;
+
+        CHECK(begin(1 << 20));
+        count = writer.segment.geometry.mark_count;
+        CHECK(!mark_of("m", 25, count - 1, SB_RECORD_NUMBER(1, 7), 30) && !turn(60));
+        CHECK(sb_past_marked(&reader.segment, 25));
+        unmake_bus();
+        CHECK(begin(1 << 20));
+        CHECK(!mark_of("m", 25, 0, SB_RECORD_NUMBER(1, 6), 30));
+        CHECK(!mark_of("n", 25, count, SB_RECORD_NUMBER(1, 7), 30));
+        CHECK_EQ(turn(60), SB_E_FULL);
+        for (i = 0; i < count; i++)
+                CHECK(!sb_load_relaxed(&writer.segment.marks[i].owner) &&
+                        !sb_load_relaxed(&writer.segment.marks[i].cut));
+        unmake_bus();
+}
+
+static void test_a_key_that_names_no_mark_makes_none(void)
+{
+        CHECK(begin(1 << 20));
+        CHECK(!mark_of("none", 25, 0, 0, 30));
+        CHECK(!mark_of("making", 26, 1, SB_NAMED_MAKING | 5, 30));
+        CHECK(!give(SB_RESERVED_MARK "short", SB_MARK_PREFIX + 5, SB_VERSION_VALUE, 1, 20, "x", 1));
+        CHECK(!turn(60) && !sb_op_load_end(&load));
+        CHECK(!sb_load_relaxed(&super()->mark_high));
+        CHECK(!sb_past_marked(&reader.segment, 25) && !sb_past_marked(&reader.segment, 26));
+        unmake_bus();
+}
+
+static void test_numbers_of_transactions_and_marks_are_not_given_again(void)
+{
+        struct sb_op_load_version version = {
+                .key = "k", .key_len = 1, .rev = 3, .stamp = 20, .txn = SB_RECORD_NUMBER(2, 300)};
+        uint32_t records;
+
+        CHECK(begin(1 << 20));
+        records = writer.segment.geometry.record_count;
+        CHECK(!mark_of("m", 25, 0, SB_RECORD_NUMBER(1, 70), 30));
+        CHECK(!mark_of("n", 25, 1, SB_RECORD_NUMBER(1, 60), 30));
+        CHECK(!mark_of("o", 25, 2, SB_RECORD_NUMBER(records, 60), 30));
+        CHECK(!turn(60) && !sb_op_load_version(&load, &version));
+        version.rev = 4;
+        version.txn = SB_RECORD_NUMBER(2, 200);
+        CHECK(!sb_op_load_version(&load, &version));
+        version.rev = 5;
+        version.txn = SB_RECORD_NUMBER(records, 200);
+        CHECK(!sb_op_load_version(&load, &version));
+        CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 1)->opens), 70);
+        CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 2)->commits), 300);
+        CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 0)->commits), 0);
+        unmake_bus();
+}
+
+/* ---- deleted keys ---- */
+
+static void test_a_deleted_key_is_made_anew_above_its_revisions(void)
+{
+        struct sb_check_report report;
+
+        CHECK(begin(1 << 20) && !turn(60));
+        CHECK(!value("k", 40, 10) && !deleted("k", 41, 20) && !rev_of("k"));
+        CHECK(!deleted("alone", 90, 30));
+        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK_EQ(report.nodes, 0);
+        CHECK_EQ(sb_load_relaxed(&super()->forgotten), 30);
+        CHECK(!put(&writer, "k", "v", 1) && rev_of("k") > 41);
+        CHECK(!put(&writer, "alone", "v", 1) && rev_of("alone") > 90);
+        CHECK(sound());
+        unmake_bus();
+}
+
+static void test_a_key_that_comes_back_in_the_log_is_there(void)
+{
+        CHECK(begin(1 << 20) && !turn(60));
+        CHECK(!value("k", 1, 10) && !deleted("k", 2, 20) && !value("k", 3, 30));
+        CHECK(rev_of("k") == 3 && !deleted("k", 4, 40));
+        sb_work_all(&writer, false); /* it is gone */
+        CHECK(!value("k", 9, 50) && !sb_op_load_end(&load) && sound());
+        CHECK(chain_is("k", "9~"));
+        unmake_bus();
+}
+
+static void test_what_was_forgotten_before_stays_forgotten(void)
+{
+        for (uint64_t forgotten = 0; forgotten < 90; forgotten += 10) {
+                struct sb_op_load_words words = {.cut = 60, .forgotten = forgotten};
+
+                CHECK(begin(1 << 20) && !sb_op_load_turn(&load, &words));
+                CHECK(!deleted("k", 5, 33) && !sb_op_load_end(&load));
+                CHECK_EQ(sb_load_relaxed(&super()->forgotten), forgotten < 33   ? 33
+                                                               : forgotten < 60 ? forgotten
+                                                                                : 60);
+                unmake_bus();
+        }
+}
+
+static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
+{
+        static uint64_t floors[4096];
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
+
+        CHECK(begin(1 << 20) && !turn(60));
+        sb_op_load_floor(&load, "k", 1, 500);
+        sb_op_load_floor(&load, "k", 1, 400);
+        CHECK(!sb_op_load_end(&load) && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
+        unmake_bus();
+        for (uint32_t count = 1; count <= 4096; count = count * 3 / 2 + 1)
+                for (wish.bucket_count = 16; wish.bucket_count <= 1024; wish.bucket_count *= 4) {
+                        CHECK(make_bus_of(&wish) && !sb_op_load_begin(&writer, &load));
+                        CHECK(!turn(60));
+                        for (uint32_t i = 0; i < count; i++)
+                                floors[i] = draw(3) ? draw(1000) : 0;
+                        sb_op_load_floors(&load, 7, floors, count);
+                        for (uint64_t hash = 0; hash < UINT32_MAX; hash += UINT32_MAX / 5000) {
+                                uint64_t home = sb_index_home(&writer.segment, hash), low, most = 0;
+
+                                CHECK(sb_index_floor(&writer.segment, hash) >=
+                                        floors[hash * count >> 32]);
+                                /* No higher than some bucket that shares a hash with this one. */
+                                low = (home << 32) / wish.bucket_count * count >> 32;
+                                for (; low <= ((home + 1) << 32) / wish.bucket_count * count >> 32;
+                                        low++)
+                                        if (low < count && most < floors[low])
+                                                most = floors[low];
+                                CHECK(sb_index_floor(&writer.segment, hash) <= most);
+                        }
+                        sb_op_load_floors(&load, 8, (const uint64_t[]){5, 2000, 7}, 3);
+                        CHECK_EQ(sb_index_floor(&writer.segment, 0), 2000);
+                        CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX), 2000);
+                        unmake_bus();
+                }
+}
+
+/* ---- memory ---- */
+
+static void test_a_full_segment_says_so_and_has_what_came_before(void)
+{
+        uint64_t count, rev = 0;
+        char key[16];
+        int r = 0;
+
+        CHECK(begin(1 << 20) && !rule("", true, ALL, 2, 1, 3) && !turn(100000));
+        CHECK(!value("first", 1, 10));
+        for (count = 0; !r; count++) {
+                snprintf(key, sizeof(key), "%06u", (uint32_t)(count * 7919 % 1000003));
+                r = give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300);
+        }
+        CHECK_EQ(r, SB_E_FULL);
+        CHECK(count > 1000 && sound());
+        /* Neither a new key nor another version of one that is there; a delete goes on. */
+        CHECK_EQ(give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300), SB_E_FULL);
+        CHECK_EQ(give("first", 5, SB_VERSION_VALUE, 2, 20 + count, bytes, 3000), SB_E_FULL);
+        CHECK(!rev_of(key) && rev_of("first") == 1 && sound());
+        CHECK(!deleted("first", 2, 20 + count) && !rev_of("first") && chain_is("first", "2d-1-"));
+        while (count-- > 1) {
+                snprintf(key, sizeof(key), "%06u", (uint32_t)((count - 1) * 7919 % 1000003));
+                rev += rev_of(key);
+        }
+        CHECK(rev > 1000 && !sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_a_million_overwrites_need_no_more_memory_than_the_keys(void)
+{
+        struct sb_check_report report;
+        char key[16];
+
+        CHECK(begin(1 << 20) && !turn(2000000));
+        for (uint64_t i = 0; i < 1000000; i++) {
+                uint32_t n = (uint32_t)(i % 1000);
+
+                snprintf(key, sizeof(key), "k%04u", n);
+                if (give(key, 5, SB_VERSION_VALUE, i / 1000 + 1, i + 10, bytes, 100 + i * 31 % 200))
+                        TEST_FAIL("version %ju", (uintmax_t)i);
+        }
+        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK(report.keys == 1000 && report.versions == 1000 && rev_of("k0999") == 1000);
+        unmake_bus();
+}
+
+static void test_large_values_that_are_replaced_leave_their_units(void)
+{
+        CHECK(begin(4 << 20) && !turn(2000));
+        for (uint64_t rev = 1; rev <= 300; rev++)
+                CHECK(!give("large", 5, SB_VERSION_VALUE, rev, rev + 5, bytes,
+                        (1 << 19) + rev % 5 * 100000));
+        CHECK(!sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_keys_that_came_and_went_leave_no_memory_behind(void)
+{
+        struct sb_check_report report;
+        char key[16];
+
+        CHECK(begin(1 << 20) && !turn(2000000));
+        for (uint32_t i = 0; i < 100000; i++) {
+                snprintf(key, sizeof(key), "k%06u", i);
+                CHECK(!give(key, 7, SB_VERSION_VALUE, 1, i + 10, bytes, 100));
+                CHECK(!give(key, 7, SB_VERSION_DELETED, 2, i + 10, NULL, 0));
+        }
+        CHECK(!sb_op_load_end(&load) && is_sound(&report) && report.nodes == 0);
+        unmake_bus();
+}
+
+static void test_reserved_keys_that_came_and_went_leave_no_memory_behind(void)
+{
+        char key[32];
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 100000; i++) {
+                memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
+                snprintf(key + SB_MARK_PREFIX, 8, "%06u", i);
+                CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_VALUE, 1, i + 10, bytes, 24));
+                CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_DELETED, 2, i + 11, NULL, 0));
+        }
+        CHECK(!turn(200000) && !sb_op_load_end(&load) && sound());
+        unmake_bus();
+}
+
+static void test_a_history_of_the_last_versions_fits_where_it_fitted(void)
+{
+        static const uint32_t numbers[] = {3, 40, 200};
+        char key[16];
+
+        for (uint32_t which = 0; which < 3; which++) {
+                uint32_t keys = 1500 / numbers[which];
+                struct sb_check_report report;
+
+                CHECK(begin(1 << 20));
+                CHECK(!rule("", true, SB_RULE_WORD(SB_RULE_LAST, numbers[which]), 2, 1, 3));
+                CHECK(!turn(2000000));
+                for (uint64_t i = 0; i < 200000; i++) {
+                        snprintf(key, sizeof(key), "k%04u", (uint32_t)(i % keys));
+                        if (give(key, 5, SB_VERSION_VALUE, i / keys + 1, i + 10, bytes, 150))
+                                TEST_FAIL("last %u: version %ju", numbers[which], (uintmax_t)i);
+                }
+                CHECK(!sb_op_load_end(&load) && sound());
+                sb_work_all(&writer, true);
+                CHECK(is_sound(&report));
+                /* One more of each, and the rule's key. */
+                CHECK(report.versions <= (uint64_t)(numbers[which] + 1) * keys + 1);
+                CHECK(report.versions >= (uint64_t)numbers[which] * keys);
+                for (uint32_t i = 0; i < numbers[which]; i++)
+                        CHECK(past_of("k0000", sb_load_relaxed(&super()->clock) - 1) > 0);
+                unmake_bus();
+        }
+}
+
+/* ---- times ---- */
+
+static uint64_t now_ns, real_ns;
+static uint64_t read_now(void *context)
+{
+        (void)context;
+        return now_ns;
+}
+static uint64_t read_real(void *context)
+{
+        (void)context;
+        return real_ns;
+}
+static void flush(void *context)
+{
+        (void)context;
+}
+static const struct sb_os os = {.now_ns = read_now, .realtime_ns = read_real, .membarrier = flush};
+
+#define SECOND UINT64_C(1000000000)
+
+static void test_cuts_of_before_are_found_by_their_time(void)
+{
+        struct sb_moment moment;
+
+        CHECK(begin(1 << 24) && !turn(1000));
+        writer.segment.os = reader.segment.os = &os;
+        now_ns = 100 * SECOND; /* the machine has just begun, and the bus is older */
+        real_ns = 5000 * SECOND;
+        for (uint64_t i = 0; i < 10; i++)
+                sb_op_load_time(&load, 10 + i, (4850 + i * 10) * SECOND);
+        CHECK(sb_times_at(&reader.segment, 4849 * SECOND, &moment) == false);
+        for (uint64_t i = 0; i < 10; i++) {
+                CHECK(sb_times_at(&reader.segment, (4853 + i * 10) * SECOND, &moment));
+                CHECK_EQ(moment.cut, 10 + i);
+                CHECK_EQ(moment.realtime_ns, (4850 + i * 10) * SECOND);
+                CHECK_EQ(moment.monotonic_ns, i < 5 ? 0 : (i * 10 - 50) * SECOND);
+        }
+        /* A span keeps what was taken in it, by the clock that has gone since the beginning. */
+        CHECK(sb_times_horizon(&reader.segment, 75 * SECOND, &moment) && moment.cut == 17);
+        CHECK(sb_times_horizon(&reader.segment, 100 * SECOND, &moment) && moment.cut == 15);
+        CHECK(!sb_times_horizon(&reader.segment, 101 * SECOND, &moment));
+        now_ns += 20 * SECOND;
+        CHECK(sb_times_horizon(&reader.segment, 101 * SECOND, &moment) && moment.cut == 16);
+        CHECK(!sb_op_load_end(&load));
+        unmake_bus();
+}
+
+static void test_a_time_to_come_counts_as_now(void)
+{
+        struct sb_moment moment;
+
+        CHECK(begin(1 << 24) && !turn(1000));
+        writer.segment.os = reader.segment.os = &os;
+        now_ns = 100 * SECOND;
+        real_ns = 5000 * SECOND;
+        sb_op_load_time(&load, 10, 6000 * SECOND);
+        CHECK(sb_times_at(&reader.segment, 6000 * SECOND, &moment) && moment.cut == 10);
+        CHECK_EQ(moment.monotonic_ns, now_ns);
+        unmake_bus();
+}
+
+/* ---- speed ---- */
+
+static uint64_t elapsed_ns(void)
+{
+        return sb_os_linux.now_ns(sb_os_linux.context);
+}
+
+/* Loads @count keys; every key's number is its place times @step. Return: versions a second. */
+static double load_keys(uint32_t count, uint32_t step, uint64_t rev)
+{
+        uint64_t from = elapsed_ns();
+        char key[16];
+
+        for (uint32_t i = 0; i < count; i++) {
+                uint64_t place = (uint64_t)i * step % count;
+
+                for (uint32_t digit = 8; digit-- > 0; place /= 10)
+                        key[digit] = (char)('0' + place % 10);
+                if (give(key, 8, SB_VERSION_VALUE, rev, 10 + rev, bytes, 100))
+                        return 0;
+        }
+        return count * 1e9 / (double)(elapsed_ns() - from);
+}
+
+static void test_many_keys_are_loaded(void)
+{
+        const uint32_t count = 200000;
+        struct sb_check_report report;
+        double ordered, again, mixed;
+
+        CHECK(begin(UINT64_C(256) << 20) && !turn(100));
+        ordered = load_keys(count, 1, 1);
+        again = load_keys(count, 77977, 2);
+        CHECK(ordered > 0 && again > 0);
+        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK(report.keys == count && report.versions == count);
+        unmake_bus();
+        CHECK(begin(UINT64_C(256) << 20) && !turn(100));
+        mixed = load_keys(count, 77977, 1);
+        CHECK(mixed > 0 && !sb_op_load_end(&load));
+        unmake_bus();
+        TEST_NOTE("million versions a second: keys in order %.2f, in any order %.2f, overwrites "
+                  "%.2f",
+                ordered / 1e6, mixed / 1e6, again / 1e6);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_loaded_key_reads_as_it_was_written);
+        RUN(test_loading_begins_in_an_empty_segment_alone);
+        RUN(test_there_are_two_readings_and_each_takes_its_own_keys);
+        RUN(test_what_is_not_newer_is_passed_over);
+        RUN(test_versions_with_one_stamp_come_in_the_order_of_their_revisions);
+        RUN(test_what_contradicts_itself_is_refused);
+        RUN(test_what_makes_no_sense_is_refused);
+        RUN(test_nothing_above_the_cut_is_loaded);
+        RUN(test_the_clock_goes_on_above_the_cut);
+        RUN(test_a_link_says_what_may_be_missing_behind_it);
+        RUN(test_what_no_rule_and_no_mark_keeps_is_freed_at_once);
+        RUN(test_a_rule_keeps_what_came_before_its_key_and_after);
+        RUN(test_a_rule_that_was_being_written_is_finished_later);
+        RUN(test_what_the_floor_of_history_let_go_is_not_known);
+        RUN(test_a_mark_keeps_its_cut_wherever_its_key_was_stored);
+        RUN(test_marks_are_known_also_where_the_clock_stood_already);
+        RUN(test_the_newer_of_two_keys_has_the_mark);
+        RUN(test_more_marks_than_the_table_takes_are_too_many);
+        RUN(test_a_key_that_names_no_mark_makes_none);
+        RUN(test_numbers_of_transactions_and_marks_are_not_given_again);
+        RUN(test_a_deleted_key_is_made_anew_above_its_revisions);
+        RUN(test_a_key_that_comes_back_in_the_log_is_there);
+        RUN(test_what_was_forgotten_before_stays_forgotten);
+        RUN(test_a_floor_is_a_keys_or_comes_with_all_others);
+        RUN(test_a_full_segment_says_so_and_has_what_came_before);
+        RUN(test_a_million_overwrites_need_no_more_memory_than_the_keys);
+        RUN(test_large_values_that_are_replaced_leave_their_units);
+        RUN(test_keys_that_came_and_went_leave_no_memory_behind);
+        RUN(test_reserved_keys_that_came_and_went_leave_no_memory_behind);
+        RUN(test_a_history_of_the_last_versions_fits_where_it_fitted);
+        RUN(test_cuts_of_before_are_found_by_their_time);
+        RUN(test_a_time_to_come_counts_as_now);
+        RUN(test_many_keys_are_loaded);
+        return test_end();
+}
