@@ -219,8 +219,9 @@ static int accept_claim_free(struct sb_engine *engine, uint32_t verb,
         struct sb_segment *segment = &engine->handle.segment;
         uint32_t end = engine->supervisor->config->clients + 1;
 
+        /* Behind that one is the log's, where there is a log. */
         if ((verb == SB_HELLO_ATTACH_OPERATOR || SB_FAULT(PLACE_UNRESERVED)) &&
-                !sb_roster_claim(segment, end, identity, ret_slot, ret_generation))
+                !sb_roster_claim_below(segment, end, end + 1, identity, ret_slot, ret_generation))
                 return 0;
         return sb_roster_claim_below(segment, 1, end, identity, ret_slot, ret_generation);
 }

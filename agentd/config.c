@@ -21,10 +21,11 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
-#define CLIENTS_MAX  (SB_CLIENTS_MAX - 1)
-#define FLUSH_MS_MAX 60000u
-#define SIZE_MAX_    (UINT64_C(1) << 46)
-#define AGE_MAX_NS   (UINT64_C(366) * 24 * 3600000000000)
+#define CLIENTS_MAX    (SB_CLIENTS_MAX - 2)
+#define FLUSH_MS_MAX   60000u
+#define CHECKPOINT_MIN (1u << 20)
+#define SIZE_MAX_      (UINT64_C(1) << 46)
+#define AGE_MAX_NS     (UINT64_C(366) * 24 * 3600000000000)
 
 static const char help_text[] =
         "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up "
@@ -36,16 +37,22 @@ static const char help_text[] =
         "\"default\"]\n"
         "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
         "      --hugepages WORD   auto: use 2 MiB pages when enough are free; require; off [auto]\n"
-        "      --durability WORD  volatile: the bus lives in memory alone [volatile]\n"
-        "                         (batched and strict come with a later version)\n"
+        "      --durability WORD  volatile: the bus lives in memory alone; batched: what is "
+        "written "
+        "survives power\n"
+        "                         loss soon; strict: each write returns when it does [volatile]\n"
         "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
+        "      --checkpoint-bytes SIZE  write the whole bus anew when the log has grown by so much "
+        "[100M]\n"
+        "      --io WORD          how the log is written: auto, uring, sync [auto]\n"
         "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
         "      --history-memory SIZE  what `agentctl keep` may keep at most, or off: no limit [a "
         "quarter of --size]\n"
         "      --max-snapshot-age T  take snapshots away that are held for longer than T, such as "
         "10m, "
         "1h [off]\n"
-        "      --recover-to CUT   start from an older cut (needs a durable bus)\n"
+        "      --recover-to CUT   start from what a damaged log has up to CUT, and keep the rest "
+        "aside\n"
         "      --check-config     check the options, print them, and exit\n"
         "      --version          print the version, and exit\n"
         "  -h, --help             print this, and exit\n"
@@ -150,16 +157,30 @@ static bool config_read_hugepages(const char *word, enum sb_config_hugepages *re
         return true;
 }
 
-static bool config_read_durability(const char *word)
+static bool config_read_durability(const char *word, enum sb_log_mode *ret)
 {
         if (!strcmp(word, "volatile"))
-                return true;
-        if (!strcmp(word, "batched") || !strcmp(word, "strict"))
-                return config_complain(
-                        "--durability %s: this version keeps a bus in memory alone; start it with "
-                        "--durability volatile (the default)",
-                        word);
-        return config_complain("--durability %s: say volatile", word);
+                *ret = SB_LOG_NONE;
+        else if (!strcmp(word, "batched"))
+                *ret = SB_LOG_BATCHED;
+        else if (!strcmp(word, "strict"))
+                *ret = SB_LOG_STRICT;
+        else
+                return config_complain("--durability %s: say volatile, batched or strict", word);
+        return true;
+}
+
+static bool config_read_io(const char *word, enum sb_wal_backend *ret)
+{
+        if (!strcmp(word, "auto"))
+                *ret = SB_WAL_AUTO;
+        else if (!strcmp(word, "uring"))
+                *ret = SB_WAL_URING;
+        else if (!strcmp(word, "sync"))
+                *ret = SB_WAL_SYNC;
+        else
+                return config_complain("--io %s: say auto, uring or sync", word);
+        return true;
 }
 
 enum option_code {
@@ -167,6 +188,8 @@ enum option_code {
         OPTION_HUGEPAGES,
         OPTION_DURABILITY,
         OPTION_FLUSH_MS,
+        OPTION_CHECKPOINT_BYTES,
+        OPTION_IO,
         OPTION_CLIENTS,
         OPTION_SNAPSHOT_AGE,
         OPTION_HISTORY,
@@ -181,6 +204,8 @@ static const struct option options[] = {
         {"hugepages", required_argument, NULL, OPTION_HUGEPAGES},
         {"durability", required_argument, NULL, OPTION_DURABILITY},
         {"flush-ms", required_argument, NULL, OPTION_FLUSH_MS},
+        {"checkpoint-bytes", required_argument, NULL, OPTION_CHECKPOINT_BYTES},
+        {"io", required_argument, NULL, OPTION_IO},
         {"clients", required_argument, NULL, OPTION_CLIENTS},
         {"history-memory", required_argument, NULL, OPTION_HISTORY},
         {"max-snapshot-age", required_argument, NULL, OPTION_SNAPSHOT_AGE},
@@ -217,13 +242,23 @@ static bool config_take_option(
         case OPTION_HUGEPAGES:
                 return config_read_hugepages(value, &config->hugepages);
         case OPTION_DURABILITY:
-                return config_read_durability(value);
+                return config_read_durability(value, &config->mode);
         case OPTION_FLUSH_MS:
                 if (!config_read_number(value, 1, FLUSH_MS_MAX, &number))
                         return config_complain(
                                 "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
                 config->flush_ms = (uint32_t)number;
                 return true;
+        case OPTION_CHECKPOINT_BYTES:
+                if (!config_read_size(value, &config->checkpoint_bytes) ||
+                        config->checkpoint_bytes < CHECKPOINT_MIN)
+                        return config_complain(
+                                "--checkpoint-bytes %s: give a number of bytes, 1M at least, with "
+                                "K, M, G or T if you like: --checkpoint-bytes 100M",
+                                value);
+                return true;
+        case OPTION_IO:
+                return config_read_io(value, &config->io);
         case OPTION_CLIENTS:
                 if (!config_read_number(value, 1, CLIENTS_MAX, &number))
                         return config_complain(
@@ -247,11 +282,11 @@ static bool config_take_option(
                                 value);
                 return true;
         case OPTION_RECOVER_TO:
-                return config_complain(
-                        "--recover-to %s: only a durable bus has cuts to go back to, and "
-                        "this version keeps a "
-                        "bus in memory alone",
-                        value);
+                if (!config_read_number(value, 1, UINT64_MAX, &config->recover_to))
+                        return config_complain(
+                                "--recover-to %s: give the number of a cut, as agentd has said it",
+                                value);
+                return true;
         }
         return config_complain("this option is not known");
 }
@@ -287,6 +322,8 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
                 .size = config_round_up(config->size, page_size),
                 .clients = config->clients + 1, /* and agentctl */
         };
+
+        wish.clients += config->mode != SB_LOG_NONE; /* and the log */
 
         return sb_geometry_fit(&wish, ret);
 }
@@ -334,12 +371,16 @@ static bool config_judge(const struct sb_config *config)
 static void config_print(const struct sb_config *config)
 {
         static const char *const words[] = {"auto", "require", "off"};
+        static const char *const modes[] = {"", "volatile", "batched", "strict"};
+        static const char *const ios[] = {"auto", "uring", "sync"};
 
         printf("bus = %s\n", config->place.directory);
         printf("size = %" PRIu64 "\n", config->size);
         printf("hugepages = %s\n", words[config->hugepages]);
-        printf("durability = volatile\n");
+        printf("durability = %s\n", modes[config->mode]);
         printf("flush-ms = %u\n", config->flush_ms);
+        printf("checkpoint-bytes = %" PRIu64 "\n", config->checkpoint_bytes);
+        printf("io = %s\n", ios[config->io]);
         printf("clients = %u\n", config->clients);
         if (config->history_bytes)
                 printf("history-memory = %" PRIu64 "\n", config->history_bytes);
@@ -353,8 +394,12 @@ static void config_print(const struct sb_config *config)
 
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit)
 {
-        struct sb_config config = {
-                .size = 256u << 20, .clients = 256, .flush_ms = 100, .history_bytes = UINT64_MAX};
+        struct sb_config config = {.size = 256u << 20,
+                .clients = 256,
+                .mode = SB_LOG_NONE,
+                .flush_ms = 100,
+                .checkpoint_bytes = 100u << 20,
+                .history_bytes = UINT64_MAX};
         struct wishes wishes = {0};
         int option;
 
@@ -382,6 +427,10 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                         "%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
         if (config.history_bytes == UINT64_MAX)
                 config.history_bytes = config.size / 4;
+        if (config.recover_to && config.mode == SB_LOG_NONE)
+                return config_complain(
+                        "--recover-to is for a durable bus: say --durability batched "
+                        "or strict, too");
         if (!config_resolve(wishes.bus, &config.place) || !config_judge(&config))
                 return false;
         if (wishes.check) {

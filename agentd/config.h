@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 #include "ring/attach/place.h"
+#include "agentd/wal/wal-backend.h"
 #include "shm/layout/superblock.h"
+#include "shm/notify/durable.h"
 
 enum sb_config_hugepages { SB_HUGEPAGES_AUTO, SB_HUGEPAGES_REQUIRE, SB_HUGEPAGES_OFF };
 
@@ -21,7 +23,11 @@ struct sb_config {
         struct sb_place place;
         uint64_t size; /* bytes, as asked for */
         uint32_t clients;
+        enum sb_log_mode mode;
+        enum sb_wal_backend io;
         uint32_t flush_ms;
+        uint64_t checkpoint_bytes;
+        uint64_t recover_to;      /* a cut; 0: the last one */
         uint64_t history_bytes;   /* that history rules may keep; UINT64_MAX: a quarter of the
                                      segment; 0: any number */
         uint64_t snapshot_age_ns; /* snapshots held longer are taken away; 0: none */

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <mimalloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,11 +29,13 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agentd/guard.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
+#include "agentd/wal/wal-process.h"
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
@@ -40,10 +43,13 @@
 #include "shm/history/times.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/evict.h"
+#include "shm/notify/durable.h"
 #include "shm/upkeep/handle.h"
+#include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
 
 #define EVENTS_AT_ONCE  64
@@ -52,6 +58,8 @@
 #define IDLE_TICK_NS    (16 * TICK_NS)
 #define HISTORY_NS      UINT64_C(500000000)
 #define HISTORY_MOST_NS (16 * HISTORY_NS)
+#define LOG_PATIENCE_MS 1000
+#define LOG_RETRY_NS    UINT64_C(1000000000)
 #define REPAIR_NS       UINT64_C(1000000000) /* between attempts at a rule that finds no memory */
 
 int sb_engine_add(
@@ -151,6 +159,68 @@ static void engine_tell_of_damage(struct sb_engine *engine)
                "used, and the next engine will not adopt it");
 }
 
+/* ---- the log ---- */
+
+/* Start the log, where there is to be one and its record is free. One that ended is followed by
+ * another a second later. */
+static void engine_look_after_log(struct sb_engine *engine)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context);
+        int r;
+
+        if (!sb_durable_is_logged(segment) || engine->log_fd >= 0 || now < engine->log_ns ||
+                sb_roster_state(segment, sb_durable_slot(segment), NULL) != SB_RECORD_FREE)
+                return;
+        engine->log_ns = now + LOG_RETRY_NS;
+        r = sb_wal_process_start(engine->supervisor->config, engine->supervisor->directory.fd,
+                segment, &engine->log_fd);
+        if (r < 0) {
+                engine->log_fd = -1;
+                sb_log("the log cannot be started: %s; it is tried again each second",
+                        strerror(-r));
+                return;
+        }
+        engine->log_pid = r;
+        if (sb_engine_add(engine, engine->log_fd, EPOLLIN, SB_EVENT_LOG, 0) < 0)
+                sb_log("the log (pid %d) cannot be watched: %s", r, strerror(errno));
+}
+
+/* The log has ended: its record is reaped as a client's. */
+static void engine_hear_log(struct sb_engine *engine)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+        uint32_t slot = sb_durable_slot(segment), generation;
+        int status = 0;
+
+        if (waitpid(engine->log_pid, &status, WNOHANG) != engine->log_pid)
+                return;
+        sb_log("the log (pid %d) ended with status %d; starting another", (int)engine->log_pid,
+                WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        close(engine->log_fd);
+        engine->log_fd = -1;
+        if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
+                sb_reap_record(&engine->handle, slot, generation);
+        engine_look_after_log(engine);
+}
+
+/* The bus is not served any more: the log writes what is there, and ends. Otherwise this process
+ * becomes the supervisor, and the next engine has a log of its own; one that hangs in the disk
+ * stays behind. */
+static void engine_end_log(struct sb_engine *engine, enum sb_engine_end end)
+{
+        struct pollfd gone = {.fd = engine->log_fd, .events = POLLIN};
+        bool stopped = end == SB_ENGINE_STOPPED;
+
+        if (engine->log_fd < 0)
+                return;
+        (void)kill(engine->log_pid, stopped ? SIGTERM : SIGKILL);
+        (void)poll(&gone, 1, stopped ? -1 : LOG_PATIENCE_MS);
+        (void)waitpid(engine->log_pid, NULL, WNOHANG);
+        close(engine->log_fd);
+        engine->log_fd = -1;
+}
+
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
 static bool engine_tick(struct sb_engine *engine)
 {
@@ -163,6 +233,7 @@ static bool engine_tick(struct sb_engine *engine)
         engine_end_long_snapshots(engine);
         engine_look_after_history(engine);
         engine_look_after_rules(engine);
+        engine_look_after_log(engine);
         engine_tell_of_damage(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || looking || !idle || sb_work_is_noted(&engine->handle))
@@ -230,6 +301,9 @@ static enum sb_engine_end engine_dispatch(
         case SB_EVENT_MAP:
                 sb_reaper_hear_maps(engine);
                 engine_set_timer(engine, TICK_NS);
+                break;
+        case SB_EVENT_LOG:
+                engine_hear_log(engine);
                 break;
         case SB_EVENT_CLIENT:
                 sb_reaper_ready(engine, index);
@@ -307,6 +381,7 @@ static enum sb_engine_end engine_adopt_and_serve(struct sb_engine *engine)
         end = sb_adopt(engine);
         if (end)
                 return end;
+        engine_look_after_log(engine);
         (void)send(engine->supervisor->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         return engine_serve(engine);
 }
@@ -337,7 +412,7 @@ static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
         for (uint32_t i = 0; i < records; i++)
                 engine->watchers[i].pidfd = -1;
         engine->supervisor = supervisor;
-        engine->epoll_fd = engine->timer_fd = engine->maps_fd = -1;
+        engine->epoll_fd = engine->timer_fd = engine->maps_fd = engine->log_fd = -1;
         return engine;
 }
 
@@ -377,6 +452,7 @@ enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
         } else {
                 sb_guard_arm();
                 end = engine_adopt_and_serve(engine);
+                engine_end_log(engine, end);
                 if (engine->attached &&
                         (end == SB_ENGINE_STOPPED || end == SB_ENGINE_SUPERVISOR_DIED))
                         sb_handle_fini(&engine->handle);

@@ -7,6 +7,7 @@
  *      adopt     makes a validated segment, with this engine in record 0, out of a descriptor
  *      accept    is the engine's half of the attach protocol
  *      reaper    watches the attached processes by pidfd, and cleans up after the dead ones
+ *      log       is a process of its own, which the engine starts (wal/wal-process.h)
  *
  * Always true: one process, one thread. All that the engine reads from the segment or from a client
  * is input, and no code here asserts on it.
@@ -80,6 +81,9 @@ struct sb_engine {
         /* There was no descriptor for another connection, so the engine does not listen until the
          * next tick. */
         bool deaf;
+        int log_fd;      /* pidfd of the log, a child of this process; or -1 */
+        pid_t log_pid;   /* of that one */
+        uint64_t log_ns; /* when to start another */
 };
 
 /* What an event is about. */
@@ -91,6 +95,7 @@ enum sb_event {
         SB_EVENT_SUPERVISOR,
         SB_EVENT_CONNECTION,
         SB_EVENT_MAP,
+        SB_EVENT_LOG,
         SB_EVENT_CLIENT
 };
 

@@ -23,6 +23,7 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "agentd/supervisor.h"
+#include "agentd/wal/wal-recover.h"
 #include "shm/base/fault.h"
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
 {
         struct sb_config config;
         struct sb_supervisor supervisor = {.run_engine = sb_engine_run,
+                .make_segment = sb_wal_recover,
                 .config = &config,
                 .self_fd = -1,
                 .engine_fd = -1,
@@ -154,7 +156,7 @@ int main(int argc, char **argv)
         sb_log("version %s starts with pid %d on %s, --size %s --clients %u", SB_VERSION,
                 (int)getpid(), config.place.directory, sb_config_size_words(config.size, size_text),
                 config.clients);
-        if (sb_memory_make(&config, &supervisor.memory)) {
+        if (sb_wal_recover(&config, supervisor.directory.fd, &supervisor.memory)) {
                 sb_directory_leave(&supervisor.directory);
                 return SB_EXIT_FAILURE;
         }

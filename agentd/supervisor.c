@@ -35,6 +35,7 @@
 #define FAILURES_AT_ONCE 2u /* engines that fail in a row before the next one waits a second */
 #define CRASHES_MAX      3u /* crashes before adoption that count as the segment's fault */
 #define STOP_PATIENCE_MS 2000
+#define LOG_PATIENCE_MS  60000 /* while the log writes what is there */
 
 static uint64_t supervisor_now_ns(void)
 {
@@ -144,9 +145,14 @@ static int supervisor_replace_segment(struct sb_supervisor *supervisor)
 {
         sb_life_let_go();
         sb_memory_drop(&supervisor->memory);
-        sb_log("making a new segment; what was in the old one is lost, and clients have to open "
-               "the bus again");
-        if (sb_memory_make(supervisor->config, &supervisor->memory))
+        if (supervisor->config->mode == SB_LOG_NONE)
+                sb_log("making a new segment; what was in the old one is lost, and clients have to "
+                       "open the bus again");
+        else
+                sb_log("making a new segment, from what the log has; clients have to open the bus "
+                       "again");
+        if (supervisor->make_segment(
+                    supervisor->config, supervisor->directory.fd, &supervisor->memory))
                 return -1;
         supervisor->failures = supervisor->crashes = 0;
         supervisor->retry_ns = 0;
@@ -218,11 +224,13 @@ static void supervisor_stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
         struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
+        int patience_ms =
+                supervisor->config->mode == SB_LOG_NONE ? STOP_PATIENCE_MS : LOG_PATIENCE_MS;
 
         if (supervisor->engine_fd < 0)
                 return;
         if (supervisor->channel < 0 || send(supervisor->channel, &word, 1, MSG_NOSIGNAL) != 1 ||
-                poll(&gone, 1, STOP_PATIENCE_MS) < 1)
+                poll(&gone, 1, patience_ms) < 1)
                 (void)kill(supervisor->engine, SIGKILL);
         (void)waitpid(supervisor->engine, NULL, 0);
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);

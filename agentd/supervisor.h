@@ -26,6 +26,9 @@ enum sb_engine_end {
 struct sb_supervisor {
         /* Be the engine, in a fresh child (sb_engine_run()). Return: how the engine ended. */
         enum sb_engine_end (*run_engine)(struct sb_supervisor *supervisor);
+        /* Make the segment, from the log if there is one (sb_wal_recover()). Return: 0, -1. */
+        int (*make_segment)(
+                const struct sb_config *config, int directory_fd, struct sb_memory *ret);
         const struct sb_config *config;
         struct sb_directory directory;
         struct sb_memory memory;

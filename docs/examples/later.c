@@ -32,15 +32,6 @@ static void watch(void)
         printf("watch: %s\n", sb_strerror(r));
 }
 
-/* A bus of 0.1 lives in memory alone. */
-static void flush(void)
-{
-        int r = sb_flush(bus, SB_FOREVER);
-
-        expect(r == SB_E_NOT_DURABLE, "the bus is volatile");
-        printf("flush: %s\n", sb_strerror(r));
-}
-
 static void expire(void)
 {
         struct sb_write how = {.size = sizeof(how), .ttl_ns = 1000000000u};
@@ -56,7 +47,6 @@ int main(void)
 
         expect(sb_open(&options, &bus) == 0, "a bus");
         watch();
-        flush();
         expire();
         sb_close(bus);
         return 0;

@@ -23,6 +23,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
+#include "shm/notify/durable.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
 
@@ -31,11 +32,18 @@ static const struct sb_word32 bus_closed = {0};
 #define ALIVE_SIZE   4096u
 #define GUARDS_FIRST 64u
 
+/* Relaxed: the mode is written before the segment is served. */
+static bool bus_is_plain(const struct sb_segment *segment, enum sb_access access)
+{
+        return access == SB_PEER && sb_load_relaxed(&segment->super->log_mode) != SB_LOG_STRICT;
+}
+
 void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
         const struct sb_segment *segment, uint32_t slot, uint32_t generation, void *space)
 {
         bus->alive = alive;
         bus->access = SB_PEER;
+        bus->plain = bus_is_plain(segment, SB_PEER);
         bus->watches.sleep_max_ns = SB_SLEEP_MAX_NS;
         bus->quick = SB_BUS_QUICK | 1;
         bus->space = space;
@@ -74,6 +82,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         sb_store_relaxed(alive, checked ? SB_BUS_CHECKED : SB_BUS_ALIVE);
         sb_bus_init(bus, alive, segment, slot, generation, space);
         bus->access = access;
+        bus->plain = bus_is_plain(segment, access);
         bus->home = home;
         bus->use = use;
         *ret_bus = bus;

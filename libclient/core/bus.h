@@ -85,6 +85,7 @@ struct sb_bus {
         uint32_t guard_count;    /* guard words 0 .. guard_count-1 are made */
         uint32_t guard_capacity; /* of the array */
         enum sb_access access;
+        bool plain;               /* a write without wishes may be made, and waits for nothing */
         struct sb_bus_home *home; /* NULL: the segment belongs to the caller */
         bool lost;                /* no agentd will ever serve the segment again */
         bool closed;              /* guards alone are left of the bus */

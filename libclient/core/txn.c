@@ -541,5 +541,5 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
                 txn_let_go(txn, SB_BUS_TXN_DECIDED);
         if (r == 0 && how && how->ret_cut)
                 *how->ret_cut = cut;
-        return r;
+        return r == 0 && txn->write_set.count > 0 ? sb_write_last(txn->bus, how, cut) : r;
 }

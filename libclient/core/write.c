@@ -6,7 +6,10 @@
  * The quick way serves a write without wishes (how NULL) over a value. Whatever is rare goes the
  * long way, misuse included.
  *
- * Always true: a call that answers anything but 0 has written nothing.
+ * A strict write then waits until what it wrote survives power loss.
+ *
+ * Always true: a call that answers anything but 0 has written nothing; but a strict write that
+ * waited in vain has, and says so by its revision.
  *
  * The public calls are described in statebus.h.
  */
@@ -28,6 +31,7 @@
 #include "shm/layout/reserved.h"
 #include "shm/memory/window.h"
 #include "shm/mvcc/find-plain.h"
+#include "shm/notify/durable.h"
 #include "shm/upkeep/work.h"
 
 #define ROOM_WAIT_NS   1000000000u /* for memory, when the caller names no deadline */
@@ -56,11 +60,9 @@ int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
                 return -ENOTSUP;
         if (!how)
                 return 0;
-        if (how->durability == SB_STRICT)
+        if (how->durability >= SB_BATCHED && !sb_durable_is_logged(&bus->handle.segment))
                 return SB_E_NOT_DURABLE;
-        if (how->durability == SB_BATCHED || how->ttl_ns != 0)
-                return -ENOTSUP;
-        return 0;
+        return how->ttl_ns != 0 ? -ENOTSUP : 0;
 }
 
 static uint64_t write_now_ns(const struct sb_bus *bus)
@@ -68,6 +70,46 @@ static uint64_t write_now_ns(const struct sb_bus *bus)
         const struct sb_os *os = bus->handle.segment.os;
 
         return os->now_ns(os->context);
+}
+
+/* What a write waits for: enum sb_durability, but the default. */
+static uint32_t write_durability(const struct sb_bus *bus, const struct sb_write *how)
+{
+        if (how && how->durability != SB_DEFAULT)
+                return how->durability;
+        /* Relaxed: written before the segment is served. */
+        return sb_load_relaxed(&bus->handle.segment.super->log_mode) == SB_LOG_STRICT ? SB_STRICT
+                                                                                      : SB_BATCHED;
+}
+
+int sb_write_last(struct sb_bus *bus, const struct sb_write *how, uint64_t cut)
+{
+        if (SB_LIKELY(write_durability(bus, how) != SB_STRICT))
+                return 0;
+        return sb_write_wait_durable(
+                bus, cut, how && how->deadline_ns ? how->deadline_ns : SB_FOREVER);
+}
+
+int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns)
+{
+        const struct sb_segment *segment = &bus->handle.segment;
+        uint64_t until;
+        int r;
+
+        for (;;) {
+                if (sb_durable_cut(segment) >= cut)
+                        return 0;
+                if (sb_bus_detached(bus))
+                        return SB_E_DETACHED;
+                sb_durable_want(segment, cut);
+                /* Nothing wakes the client when agentd is gone. */
+                until = write_now_ns(bus) + bus->watches.sleep_max_ns;
+                if (until > deadline_ns)
+                        until = deadline_ns;
+                r = sb_durable_wait(segment, cut, bus->watches.spin_ns, until);
+                if (r != SB_E_TIMED_OUT || until == deadline_ns)
+                        return r;
+        }
 }
 
 /* Pause, for no longer than until the deadline. Return: 0, -EINTR: a signal came. */
@@ -174,9 +216,8 @@ static inline __attribute__((always_inline)) enum sb_overwritten write_short(str
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
-        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
-                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
-                SB_UNLIKELY(!value.data))
+        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) || SB_UNLIKELY(!bus->plain) ||
+                SB_UNLIKELY(!key.data) || SB_UNLIKELY(!value.data))
                 return SB_OVERWRITE_LEFT;
         if (SB_LIKELY(sb_find_two_words(key.len)))
                 return write_quick(bus, expected_rev, key, value, ret_rev);
@@ -225,7 +266,7 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
                 *ret_rev = result.rev;
         if (r == 0 && how && how->ret_cut)
                 *how->ret_cut = result.cut;
-        return r;
+        return r == 0 ? sb_write_last(bus, how, result.cut) : r;
 }
 
 SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value,
@@ -275,10 +316,19 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {
         SB_USE(bus, sb_flush(bus, deadline_ns));
-        (void)deadline_ns;
         if (!bus)
                 return -EINVAL;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        return SB_E_NOT_DURABLE;
+        if (!sb_durable_is_logged(&bus->handle.segment))
+                return SB_E_NOT_DURABLE;
+        /* A:clock. No stamp is above the clock. */
+        return sb_write_wait_durable(
+                bus, sb_load_acquire(&bus->handle.segment.super->clock), deadline_ns);
+}
+
+uint64_t sb_durable(const struct sb_bus *bus)
+{
+        /* Relaxed: as in sb_bus_detached(). */
+        return !bus || sb_load_relaxed(bus->alive) == 0 ? 0 : sb_durable_cut(&bus->handle.segment);
 }

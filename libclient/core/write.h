@@ -16,6 +16,12 @@ int sb_write_key(struct sb_bytes key);
  * SB_E_NOT_DURABLE, -ENOTSUP. */
 int sb_write_able(const struct sb_bus *bus, const struct sb_write *how);
 
+/* Behind the write, which is in @cut: wait until it is durable, if @how or the bus asks for that.
+ * Return: 0; SB_E_TIMED_OUT, SB_E_NOT_DURABLE, SB_E_DETACHED, -EINTR: it is visible. */
+int sb_write_last(struct sb_bus *bus, const struct sb_write *how, uint64_t cut);
+/* Wait until @cut is durable, or the deadline. Return: as above. */
+int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns);
+
 typedef int sb_write_attempt(void *argument);
 /* An attempt has answered SB_E_FULL: reclaim memory and try again, until one answers something
  * else, or until @how's deadline. Return: what the last attempt answered; SB_E_FULL, SB_E_DETACHED,

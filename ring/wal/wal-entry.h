@@ -1,10 +1,10 @@
 /*
- * Entries: what a batch says, one change of a key each, or a floor.
+ * Entries: what a batch says: one change of a key each, a floor, or a word of the bus.
  *
  *      0   kind 8 | flags 8 | writer 16 | key_len 32
- *      8   value_len 32 | 0 32
+ *      8   value_len 64
  *      16  rev 64
- *      24  stamp 64            of a floor: hash
+ *      24  stamp 64            of a floor or a word: which
  *      32  transaction 64
  *      40  expiry_ns 64
  *      48  key, value, zeros up to a multiple of 8
@@ -18,18 +18,28 @@
 
 #include <stdint.h>
 
-#define SB_WAL_ENTRY_HEAD    48u /* bytes of an entry's header */
-#define SB_WAL_ENTRY_KEY_MAX 1024u
+#define SB_WAL_ENTRY_HEAD      48u /* bytes of an entry's header */
+#define SB_WAL_ENTRY_KEY_MAX   1024u
+#define SB_WAL_ENTRY_VALUE_MAX ((UINT64_C(1) << 36) - 1)
 
 enum sb_wal_kind {
         SB_WAL_VALUE = 1,
         SB_WAL_TOMBSTONE = 2,
         SB_WAL_EXPIRED = 3, /* a tombstone that no client wrote */
-        SB_WAL_FLOOR = 4,   /* of keys with this hash: none begins at a revision up to rev */
+        SB_WAL_FLOOR = 4,   /* no key of this bucket begins at a revision up to rev */
+        SB_WAL_WORD = 5,    /* a word of the bus (enum sb_wal_word), which is rev */
 };
 
 enum {
-        SB_WAL_TRIMMED = 1, /* what was before this version is not all in the log */
+        SB_WAL_BORN = 1, /* the key was made with this version: nothing was before it */
+};
+
+/* Words of the bus that count for what is brought back. Of several entries the last one counts. */
+enum sb_wal_word {
+        SB_WAL_WORD_WHOLE = 1,         /* what was logged before this entry counts no more */
+        SB_WAL_WORD_HISTORY_FLOOR = 2, /* as in the superblock */
+        SB_WAL_WORD_FORGOTTEN = 3,     /* the same */
+        SB_WAL_WORD_BUCKETS = 4,       /* how many there are; floors come behind it */
 };
 
 struct sb_wal_entry {
@@ -37,10 +47,11 @@ struct sb_wal_entry {
         uint8_t flags;
         uint16_t writer; /* the slot of the client that wrote */
         const void *key, *value;
-        uint32_t key_len, value_len;
+        uint32_t key_len;
+        uint64_t value_len;
         uint64_t rev;
-        uint64_t stamp;       /* not of a floor */
-        uint64_t hash;        /* of a floor alone: of the key, or of its bucket */
+        uint64_t stamp;       /* of a version */
+        uint64_t which;       /* of a floor: the bucket; of a word: enum sb_wal_word */
         uint64_t transaction; /* a number that a transaction's entries share; 0: none */
         uint64_t expiry_ns;   /* boottime; 0: never */
 };

@@ -62,6 +62,8 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         super->seed = seed;
         super->id[0] = id[0];
         super->id[1] = id[1];
+        super->log_id[0] = id[0];
+        super->log_id[1] = id[1];
         super->created_ns = now_ns;
         super->geometry = *geometry;
         /* Relaxed: no other process maps the segment yet. */

@@ -39,7 +39,7 @@
 #define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
 #define SB_BUCKET_CELLS 7u
 
-#define SB_CLIENTS_MAX 4001u /* of a segment: 4,000 and agentctl */
+#define SB_CLIENTS_MAX 4002u /* of a segment: 4,000, agentctl and the log */
 #define SB_RECORDS_MAX 4032u /* of the roster; with the records that are no clients' */
 
 #define SB_OFFSET_MASK UINT64_C(0x0000fffffffffff0)
@@ -95,7 +95,7 @@ struct sb_superblock {
         uint64_t seed;     /* of the keys' hash; secret */
         uint64_t id[2];    /* random; tells one segment from the next */
         uint64_t created_ns;
-        uint64_t zero[2];
+        uint64_t log_id[2]; /* names the log of the bus: that of its first segment */
         struct sb_geometry geometry;
 
         /* Line 3: era, state and lives. A life is a robust futex word: the thread id of a process,
@@ -178,7 +178,9 @@ struct sb_superblock {
         struct sb_word32 durable_waits; /* 1: some client sleeps on that; any client; 0: the log */
         struct sb_word32 log_error;     /* errno: why nothing becomes durable now; 0; the log */
         struct sb_word32 log_mode;      /* enum sb_durability of the bus; the engine */
-        uint64_t pad8[4];
+        /* {sequence, cut} of a batch, at 2 * (sequence % 2): one of the two has the cut that is
+         * durable. The log, before it raises `durable`. */
+        struct sb_word64 log_batch[4];
 };
 static_assert(SB_RECORDS_MAX % 64 == 0, "roster");
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");

@@ -173,9 +173,12 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 {"--max-snapshot-age", "8785h", "500ms, 30s"},
                 {"--max-snapshot-age", "0000000000000000000000000000000000000030s", "500ms, 30s"},
                 {"--hugepages", "perhaps", "auto, require or off"},
-                {"--durability", "batched", "--durability volatile"},
-                {"--durability", "strict", "--durability volatile"},
-                {"--durability", "maybe", "volatile"},
+                {"--durability", "maybe", "volatile, batched or strict"},
+                {"--checkpoint-bytes", "1000", "1M at least"},
+                {"--checkpoint-bytes", "x", "--checkpoint-bytes 100M"},
+                {"--io", "fast", "auto, uring or sync"},
+                {"--recover-to", "x", "the number of a cut"},
+                {"--recover-to", "7", "--durability batched or strict"},
                 {"--flush-ms", "0", "1 to 60000"},
                 {"--flush-ms", "1x", "1 to 60000"},
                 {"--flush-ms", "60001", "1 to 60000"},
@@ -362,7 +365,7 @@ static void test_check_config_makes_nothing(void)
         CHECK(strstr(daemon.said, "size = 1073741824\n"));
         SPAWN(&daemon, "--version");
         CHECK_EQ(daemon_ended(&daemon), 0);
-        CHECK(strstr(daemon.said, "layout 4"));
+        CHECK(strstr(daemon.said, "layout 5"));
         SPAWN(&daemon, "--help");
         CHECK_EQ(daemon_ended(&daemon), 0);
         CHECK(strstr(daemon.said, "--recover-to"));
@@ -376,7 +379,8 @@ static void test_check_config_says_what_each_option_comes_to(void)
         } cases[] = {
                 {"--check-config", "",
                         "size = 268435456\nhugepages = auto\ndurability = volatile\n"
-                        "flush-ms = 100\nclients = 256\nhistory-memory = 67108864\n"
+                        "flush-ms = 100\ncheckpoint-bytes = 104857600\nio = auto\nclients = "
+                        "256\nhistory-memory = 67108864\n"
                         "max-snapshot-age = off\n"},
                 {"--size", "65536K", "\nsize = 67108864\n"},
                 {"--size", "64m", "history-memory = 16777216\n"},
@@ -387,6 +391,11 @@ static void test_check_config_says_what_each_option_comes_to(void)
                 {"--hugepages", "require", "hugepages = require\n"},
                 {"--hugepages", "off", "hugepages = off\n"},
                 {"--durability", "volatile", "durability = volatile\n"},
+                {"--durability", "batched", "durability = batched\n"},
+                {"--durability", "strict", "durability = strict\n"},
+                {"--checkpoint-bytes", "1M", "checkpoint-bytes = 1048576\n"},
+                {"--io", "uring", "io = uring\n"},
+                {"--io", "sync", "io = sync\n"},
                 {"--flush-ms", "1", "flush-ms = 1\n"},
                 {"--flush-ms", "60000", "flush-ms = 60000\n"},
                 {"--clients", "1", "clients = 1\n"},

@@ -252,7 +252,7 @@ static void test_how_is_judged_before_anything_happens(void)
                 CHECK_EQ(sb_txn_commit(txn, &how), -ENOTSUP);
                 how.ttl_ns = 0;
                 how.durability = SB_BATCHED;
-                CHECK_EQ(sb_txn_commit(txn, &how), -ENOTSUP);
+                CHECK_EQ(sb_txn_commit(txn, &how), SB_E_NOT_DURABLE);
                 how.durability = SB_STRICT;
                 CHECK_EQ(sb_txn_commit(txn, &how), SB_E_NOT_DURABLE);
                 how.durability = SB_STRICT + 1;

@@ -334,7 +334,7 @@ static void test_what_comes_later_says_so_and_writes_nothing(void)
         CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -ENOTSUP);
         how.ttl_ns = 0;
         how.durability = SB_BATCHED;
-        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -ENOTSUP);
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), SB_E_NOT_DURABLE);
         how.durability = SB_STRICT;
         CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), SB_E_NOT_DURABLE);
         CHECK_EQ(sb_cas(bus, b("key"), 1, value, &how, &rev), SB_E_NOT_DURABLE);

@@ -63,7 +63,7 @@ static void batch_entry(uint64_t seed, uint32_t i, struct sb_wal_entry *ret)
 
         *ret = (struct sb_wal_entry){
                 .kind = seed % BATCH_SHAPES == BATCH_KINDS ? SB_WAL_VALUE + i % 4 : SB_WAL_VALUE,
-                .flags = word >> 60 & SB_WAL_TRIMMED,
+                .flags = word >> 60 & SB_WAL_BORN,
                 .writer = (uint16_t)(word >> 40),
                 .key_len = 1 + (word >> 8) % (i % 5 ? 20 : SB_WAL_ENTRY_KEY_MAX / 8),
                 .rev = batch_mix(seed, word),
@@ -75,7 +75,7 @@ static void batch_entry(uint64_t seed, uint32_t i, struct sb_wal_entry *ret)
                 ret->value_len = batch_value_len(seed, word >> 20);
         if (ret->kind == SB_WAL_FLOOR) {
                 ret->key_len = 0;
-                ret->hash = ret->stamp;
+                ret->which = ret->stamp;
                 ret->stamp = 0;
         }
         for (uint32_t at = 0; at < ret->key_len; at++)
@@ -136,7 +136,7 @@ static bool story_same_entry(const struct sb_wal_entry *a, const struct sb_wal_e
 {
         return a->kind == b->kind && a->flags == b->flags && a->writer == b->writer &&
                a->key_len == b->key_len && a->value_len == b->value_len && a->rev == b->rev &&
-               a->stamp == b->stamp && a->hash == b->hash && a->transaction == b->transaction &&
+               a->stamp == b->stamp && a->which == b->which && a->transaction == b->transaction &&
                a->expiry_ns == b->expiry_ns && !memcmp(a->key, b->key, a->key_len) &&
                !memcmp(a->value, b->value, a->value_len);
 }

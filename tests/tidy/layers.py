@@ -7,7 +7,7 @@ from tree import functions, note
 # base <- ... <- upkeep is shm; shm <- ring <- { agentd | core } <- agent <- { cli, bindings, examples }.
 PUBLIC = 'statebus.h'
 SHM_ROOMS = ('base', 'layout', 'memory', 'keys', 'notify', 'mvcc', 'history', 'upkeep')
-RING_ROOMS = ('op', 'attach', 'wal')
+RING_ROOMS = ('op', 'attach', 'log', 'wal')
 SHM = ['base'] + ['shm/' + room for room in SHM_ROOMS[1:]]
 RING = ['ring/' + room for room in RING_ROOMS]
 BELOW = {

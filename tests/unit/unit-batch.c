@@ -1,10 +1,10 @@
 /*
- * Batches of the log (ring/op/batch.h, shm/notify/unlogged.h), in one process: what they hold up to
- * each cut is the bus at that cut, whatever is written between any two of a batch's steps, and
+ * Batches of the log (ring/log/batch.h, shm/notify/unlogged.h), in one process: what they hold up
+ * to each cut is the bus at that cut, whatever is written between any two of a batch's steps, and
  * however many batches fail; which buckets are marked, and when; that a deleted key waits for the
  * log, and where memory is short says that it did not.
  */
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 #include "ring/op/commit.h"
 #include "ring/op/keep.h"
 #include "shm/base/fault.h"

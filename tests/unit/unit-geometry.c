@@ -261,7 +261,7 @@ static void test_for_a_size_too_small_the_least_that_serves_is_said(void)
 
 static void test_a_wish_that_cannot_be_is_refused(void)
 {
-        static const struct sb_geometry_wish wishes[] = {{.clients = 0}, {.clients = 4002},
+        static const struct sb_geometry_wish wishes[] = {{.clients = 0}, {.clients = 4003},
                 {.clients = 1, .size = (UINT64_C(1) << 46) + 1}, {.clients = 1, .unit_size = 128},
                 {.clients = 1, .unit_size = 4095}, {.clients = 1, .unit_size = 1u << 25},
                 {.clients = 1, .bucket_count = 3}, {.clients = 1, .record_stride = 32},

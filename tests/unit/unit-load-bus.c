@@ -1,6 +1,6 @@
 /*
  * A bus at random is stored as a log would store it, and loaded into an empty segment
- * (ring/op/load.h): keys of all lengths, deletes, keys that are made anew, transactions, rules and
+ * (ring/log/load.h): keys of all lengths, deletes, keys that are made anew, transactions, rules and
  * marks that come and go. What is loaded is compared with all that ever happened.
  *
  * The log of this test: now and then a batch, which has a cut and, of each chain, what was stamped
@@ -12,7 +12,7 @@
 
 #include "ring/op/commit.h"
 #include "ring/op/keep.h"
-#include "ring/op/load.h"
+#include "ring/log/load.h"
 #include "ring/op/mark.h"
 #include "ring/op/past.h"
 #include "shm/base/result.h"
@@ -278,13 +278,13 @@ struct batch {
         uint64_t cut, realtime_ns;
         uint32_t first, count; /* of what is stored */
 };
-static struct sb_op_load_version stored[STORED];
+static struct sb_load_version stored[STORED];
 static uint32_t stored_count, batch_count;
 static struct batch batches[BATCHES];
-static struct sb_op_load_words words;
+static struct sb_load_words words;
 static uint64_t durable, stored_seed, *floors, floor_count;
 /* The checkpoint; part 0: there is none. */
-static struct sb_op_load_version saved[STORED];
+static struct sb_load_version saved[STORED];
 static uint32_t saved_count, part;
 static uint64_t part_cut; /* of its first part */
 static uint64_t *saved_floors;
@@ -299,7 +299,7 @@ static void *copy(const void *from, uint64_t len)
         return to;
 }
 
-static void drop(struct sb_op_load_version *list, uint32_t *count)
+static void drop(struct sb_load_version *list, uint32_t *count)
 {
         while (*count) {
                 (*count)--;
@@ -309,7 +309,7 @@ static void drop(struct sb_op_load_version *list, uint32_t *count)
 }
 
 struct store {
-        struct sb_op_load_version *list;
+        struct sb_load_version *list;
         uint32_t *count;
         uint64_t above, to; /* stamps */
         bool bad;
@@ -317,7 +317,7 @@ struct store {
 
 static void store_version(struct sb_handle *handle, struct store *store, struct sb_version *version)
 {
-        struct sb_op_load_version *to = &store->list[*store->count];
+        struct sb_load_version *to = &store->list[*store->count];
         uint32_t kind = SB_SHAPE_KIND(version->shape);
         bool trimmed = false;
 
@@ -325,7 +325,7 @@ static void store_version(struct sb_handle *handle, struct store *store, struct 
                 store->bad = true;
                 return;
         }
-        *to = (struct sb_op_load_version){
+        *to = (struct sb_load_version){
                 .key_len = SB_SHAPE_KEY_LEN(version->shape),
                 .kind = kind & SB_VERSION_KIND,
                 .value_len = SB_SHAPE_VALUE_LEN(version->shape),
@@ -424,7 +424,7 @@ static bool store_batch(void)
         batch->count = stored_count - batch->first;
         batch_count++;
         durable = batch->cut;
-        words = (struct sb_op_load_words){.cut = durable,
+        words = (struct sb_load_words){.cut = durable,
                 .history_floor = sb_load_relaxed(&super()->history_floor),
                 .forgotten = sb_load_relaxed(&super()->forgotten)};
         moment = (struct sb_moment){.cut = durable, .realtime_ns = now_ns, .monotonic_ns = now_ns};
@@ -512,10 +512,10 @@ static bool is(const struct sb_version *version, uint32_t i, const struct happen
 /* ---- loading ---- */
 
 static const char *load_list(
-        struct sb_op_load *load, const struct sb_op_load_version *list, uint32_t count)
+        struct sb_load *load, const struct sb_load_version *list, uint32_t count)
 {
         for (uint32_t i = 0; i < count; i++) {
-                int r = sb_op_load_version(load, &list[i]);
+                int r = sb_load_version(load, &list[i]);
 
                 if (r)
                         return r == SB_E_FULL ? "the segment is full" : "a version is refused";
@@ -524,7 +524,7 @@ static const char *load_list(
 }
 
 /* The checkpoint, if it is whole, then the log from its first part on. */
-static const char *load_all(struct sb_op_load *load, bool saves)
+static const char *load_all(struct sb_load *load, bool saves)
 {
         const char *wrong = saves ? load_list(load, saved, saved_count) : NULL;
 
@@ -538,7 +538,7 @@ static uint32_t loads_saved;
 
 static const char *load_bus(uint64_t seed, uint64_t size)
 {
-        struct sb_op_load load;
+        struct sb_load load;
         bool saves = part == PARTS && draw(3);
         const char *wrong;
 
@@ -546,16 +546,16 @@ static const char *load_bus(uint64_t seed, uint64_t size)
         super()->seed = writer.segment.seed = reader.segment.seed = seed;
         writer.segment.os = reader.segment.os = &os;
         loads_saved += saves;
-        CHECK_OR(!sb_guard_grow(&reader, 0) && !sb_op_load_begin(&writer, &load));
+        CHECK_OR(!sb_guard_grow(&reader, 0) && !sb_load_begin(&writer, &load));
         wrong = load_all(&load, saves);
         if (wrong)
                 return wrong;
-        CHECK_OR(!sb_op_load_turn(&load, &words));
+        CHECK_OR(!sb_load_turn(&load, &words));
         for (uint32_t i = 0; i < batch_count; i++)
-                sb_op_load_time(&load, batches[i].cut, batches[i].realtime_ns);
-        sb_op_load_floors(&load, stored_seed, saves ? saved_floors : floors, floor_count);
+                sb_load_time(&load, batches[i].cut, batches[i].realtime_ns);
+        sb_load_floors(&load, stored_seed, saves ? saved_floors : floors, floor_count);
         wrong = load_all(&load, saves);
-        return wrong ? wrong : sb_op_load_end(&load) ? "it does not end" : NULL;
+        return wrong ? wrong : sb_load_end(&load) ? "it does not end" : NULL;
 }
 
 /* ---- comparing ---- */

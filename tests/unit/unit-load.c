@@ -1,12 +1,12 @@
 /*
- * Loading (ring/op/load.h), sentence by sentence: what is taken and what is passed over, what
+ * Loading (ring/log/load.h), sentence by sentence: what is taken and what is passed over, what
  * stays, what is refused, and what the segment says of itself afterwards. A whole bus with its past
  * is loaded by unit-load-bus.
  */
 #include <errno.h>
 
 #include "ring/op/keep.h"
-#include "ring/op/load.h"
+#include "ring/log/load.h"
 #include "ring/op/mark.h"
 #include "ring/op/past.h"
 #include "shm/base/result.h"
@@ -26,7 +26,7 @@
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
-static struct sb_op_load load;
+static struct sb_load load;
 static unsigned char bytes[1 << 20];
 
 static struct sb_superblock *super(void)
@@ -36,21 +36,21 @@ static struct sb_superblock *super(void)
 
 static bool begin(uint64_t size)
 {
-        return make_bus(size) && !sb_op_load_begin(&writer, &load);
+        return make_bus(size) && !sb_load_begin(&writer, &load);
 }
 
 /* The second reading, of a bus at this cut that had let go of nothing. */
 static int turn(uint64_t cut)
 {
-        struct sb_op_load_words words = {.cut = cut};
+        struct sb_load_words words = {.cut = cut};
 
-        return sb_op_load_turn(&load, &words);
+        return sb_load_turn(&load, &words);
 }
 
 static int give(const void *key, uint32_t key_len, uint32_t kind, uint64_t rev, uint64_t stamp,
         const void *value, uint64_t value_len)
 {
-        struct sb_op_load_version version = {.key = key,
+        struct sb_load_version version = {.key = key,
                 .key_len = key_len,
                 .kind = kind,
                 .rev = rev,
@@ -58,7 +58,7 @@ static int give(const void *key, uint32_t key_len, uint32_t kind, uint64_t rev, 
                 .value = value,
                 .value_len = value_len};
 
-        return sb_op_load_version(&load, &version);
+        return sb_load_version(&load, &version);
 }
 
 /* A version of which the value is its revision. */
@@ -176,7 +176,7 @@ static bool sound(void)
 
 static void test_a_loaded_key_reads_as_it_was_written(void)
 {
-        struct sb_op_load_version version = {.key = "key",
+        struct sb_load_version version = {.key = "key",
                 .key_len = 3,
                 .value = "some value",
                 .value_len = 10,
@@ -188,7 +188,7 @@ static void test_a_loaded_key_reads_as_it_was_written(void)
         uint64_t number;
 
         CHECK(begin(1 << 20) && !turn(60));
-        CHECK(!sb_op_load_version(&load, &version) && !sb_op_load_end(&load));
+        CHECK(!sb_load_version(&load, &version) && !sb_load_end(&load));
         sb_pin(&reader);
         got = find("key");
         CHECK(got);
@@ -206,25 +206,25 @@ static void test_a_loaded_key_reads_as_it_was_written(void)
 static void test_loading_begins_in_an_empty_segment_alone(void)
 {
         CHECK(make_bus(1 << 20) && !put(&reader, "k", "v", 1));
-        CHECK_EQ(sb_op_load_begin(&writer, &load), -EEXIST);
+        CHECK_EQ(sb_load_begin(&writer, &load), -EEXIST);
         unmake_bus();
         CHECK(make_bus(1 << 20));
         sb_clock_take_cut(&reader);
-        CHECK_EQ(sb_op_load_begin(&writer, &load), -EEXIST);
+        CHECK_EQ(sb_load_begin(&writer, &load), -EEXIST);
         unmake_bus();
 }
 
 static void test_there_are_two_readings_and_each_takes_its_own_keys(void)
 {
         CHECK(begin(1 << 20));
-        CHECK_EQ(sb_op_load_end(&load), -EINVAL);
+        CHECK_EQ(sb_load_end(&load), -EINVAL);
         CHECK(!value("k", 1, 10) && !rev_of("k"));
         CHECK(!rule("k", true, ALL, 5, 1, 10));
         CHECK(!turn(40));
         CHECK_EQ(turn(50), -EINVAL);
         CHECK(!rule("k", true, LAST, 6, 2, 11)); /* passed over */
         CHECK(!value("k", 1, 10) && rev_of("k") == 1);
-        CHECK(!sb_op_load_end(&load));
+        CHECK(!sb_load_end(&load));
         sb_pin(&reader);
         CHECK(sb_past_kept(&reader, "k", 1, 5) && !sb_past_kept(&reader, "k", 1, 4));
         sb_unpin(&reader);
@@ -243,7 +243,7 @@ static void test_what_is_not_newer_is_passed_over(void)
         CHECK(!value("k", 4, 40) && !value("k", 3, 30) && chain_is("k", "4-3-2-1-"));
         CHECK(!value("plain", 1, 10) && !value("plain", 2, 20) && !value("plain", 1, 10));
         CHECK(chain_is("plain", "2~"));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         unmake_bus();
 }
 
@@ -253,7 +253,7 @@ static void test_versions_with_one_stamp_come_in_the_order_of_their_revisions(vo
         CHECK(!value("k", 1, 10) && !value("k", 2, 10) && !deleted("k", 3, 10));
         CHECK(!value("k", 4, 10) && !value("k", 2, 10) && chain_is("k", "4-3d-2-1-"));
         CHECK(!value("plain", 1, 10) && !value("plain", 2, 10) && chain_is("plain", "2~"));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         CHECK_EQ(past_of("k", 10), 4);
         unmake_bus();
 }
@@ -267,7 +267,7 @@ static void test_what_contradicts_itself_is_refused(void)
         CHECK_EQ(value("k", 5, 31), -EBADMSG);
         CHECK_EQ(value("k", 5, 29), -EBADMSG);
         CHECK(chain_is("k", "5~"));
-        CHECK(!value("k", 6, 31) && !sb_op_load_end(&load) && sound());
+        CHECK(!value("k", 6, 31) && !sb_load_end(&load) && sound());
         unmake_bus();
 }
 
@@ -294,32 +294,32 @@ static void test_what_makes_no_sense_is_refused(void)
         CHECK_EQ(value("k", 1, UINT64_MAX >> 1), -EINVAL);
         load.cut = 60;
         {
-                struct sb_op_load_version version = {
+                struct sb_load_version version = {
                         .key = "k", .key_len = 1, .rev = 1, .stamp = 10, .slot = 4096};
 
-                CHECK_EQ(sb_op_load_version(&load, &version), -EINVAL);
+                CHECK_EQ(sb_load_version(&load, &version), -EINVAL);
                 version.slot = 4095;
-                CHECK(!sb_op_load_version(&load, &version));
+                CHECK(!sb_load_version(&load, &version));
         }
         CHECK(!give(bytes + 1, key_max, SB_VERSION_VALUE, 1, 10, NULL, 0));
         CHECK(!give("large", 5, SB_VERSION_VALUE, 1, 10, bytes, value_max));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         unmake_bus();
 }
 
 static void test_nothing_above_the_cut_is_loaded(void)
 {
-        struct sb_op_load_words none = {.cut = 1};
+        struct sb_load_words none = {.cut = 1};
 
         CHECK(begin(1 << 20) && !rule("k", false, ALL, 2, 1, 50));
         CHECK_EQ(turn(49), -EBADMSG);
         CHECK(!turn(50));
         CHECK_EQ(value("k", 1, 51), -EBADMSG);
         CHECK(!rev_of("k") && !value("k", 1, 50));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         unmake_bus();
         CHECK(begin(1 << 20));
-        CHECK_EQ(sb_op_load_turn(&load, &none), -EINVAL);
+        CHECK_EQ(sb_load_turn(&load, &none), -EINVAL);
         CHECK_EQ(turn(UINT64_MAX), -EINVAL);
         CHECK(!mark_of("m", 40, 0, SB_RECORD_NUMBER(1, 1), 20));
         CHECK_EQ(turn(30), -EBADMSG);
@@ -333,7 +333,7 @@ static void test_the_clock_goes_on_above_the_cut(void)
                 struct sb_version *version;
 
                 CHECK(begin(1 << 20) && !turn(cut));
-                CHECK(!value("k", 9, cut) && !sb_op_load_end(&load));
+                CHECK(!value("k", 9, cut) && !sb_load_end(&load));
                 CHECK(sb_load_relaxed(&super()->clock) > cut);
                 CHECK(sb_load_relaxed(&super()->stable) >= cut);
                 CHECK(sb_load_relaxed(&super()->stable) < sb_load_relaxed(&super()->clock));
@@ -352,20 +352,20 @@ static void test_the_clock_goes_on_above_the_cut(void)
 
 static void test_a_link_says_what_may_be_missing_behind_it(void)
 {
-        struct sb_op_load_version born = {
+        struct sb_load_version born = {
                 .key = "born", .key_len = 4, .rev = 12, .stamp = 10, .born = true};
 
         CHECK(begin(1 << 20) && !rule("", true, ALL, 2, 1, 3) && !turn(60));
         CHECK(!value("first", 1, 10) && !value("first", 2, 20) && chain_is("first", "2-1-"));
         CHECK(!value("later", 2, 10) && chain_is("later", "2~"));
-        CHECK(!sb_op_load_version(&load, &born) && chain_is("born", "12-"));
+        CHECK(!sb_load_version(&load, &born) && chain_is("born", "12-"));
         CHECK(!value("born", 13, 20) && !value("born", 15, 30) && chain_is("born", "15~13-12-"));
         born.key = "later"; /* it has an older one, so something is missing */
         born.key_len = 5;
-        CHECK(!sb_op_load_version(&load, &born) && chain_is("later", "12~2~"));
+        CHECK(!sb_load_version(&load, &born) && chain_is("later", "12~2~"));
         CHECK(!deleted("later", 13, 20) && !value("later", 14, 30));
         CHECK(chain_is("later", "14-13d-12~2~"));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         CHECK_EQ(past_of("born", 9), -1);
         CHECK(past_of("first", 9) == 0 && past_of("first", 19) == 1);
         CHECK_EQ(past_of("born", 30), 15);
@@ -386,7 +386,7 @@ static void test_what_no_rule_and_no_mark_keeps_is_freed_at_once(void)
                 CHECK_EQ(report.blocks_waiting, 0);
                 CHECK(report.blocks_used - report.blocks_private == 2);
         }
-        CHECK(chain_is("k", "500~") && !sb_op_load_end(&load) && sound());
+        CHECK(chain_is("k", "500~") && !sb_load_end(&load) && sound());
         CHECK(past_of("k", 502) == 500 && past_of("k", 501) == -1);
         unmake_bus();
 }
@@ -395,12 +395,12 @@ static void test_what_no_rule_and_no_mark_keeps_is_freed_at_once(void)
 
 static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
 {
-        struct sb_op_load_version version = {
+        struct sb_load_version version = {
                 .key = "all/x", .key_len = 5, .rev = 1, .stamp = 10, .born = true};
 
         CHECK(begin(1 << 20));
         for (uint32_t reading = 0; reading < 2; reading++) {
-                CHECK(!sb_op_load_version(&load, &version));
+                CHECK(!sb_load_version(&load, &version));
                 CHECK(!rule("all/", true, ALL, 11, 1, 11) && !rule("last", false, LAST, 12, 1, 12));
                 CHECK(!rule("gone/", true, ALL, 11, 1, 11));
                 for (uint64_t rev = 2; rev < 9; rev++) {
@@ -416,7 +416,7 @@ static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
                 if (!reading)
                         CHECK(!turn(60));
         }
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         CHECK(chain_is("all/x", "8-7-6-5-4-3-2-1-"));
         CHECK(chain_is("plain", "8~") && chain_is("gone/x", "8~"));
         sb_work_all(&writer, true);
@@ -432,7 +432,7 @@ static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
 static void test_a_rule_that_was_being_written_is_finished_later(void)
 {
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 0, 1, 10) && !turn(60));
-        CHECK(!value("k", 1, 20) && !value("k", 2, 30) && !sb_op_load_end(&load));
+        CHECK(!value("k", 1, 20) && !value("k", 2, 30) && !sb_load_end(&load));
         CHECK(chain_is("k", "2-1-") && past_of("ka", 40) == -1);
         CHECK(!sb_keep_repair(&writer));
         CHECK(past_of("ka", 40) == -1 && !past_of("ka", sb_clock_take_cut(&writer)));
@@ -442,15 +442,15 @@ static void test_a_rule_that_was_being_written_is_finished_later(void)
 
 static void test_what_the_floor_of_history_let_go_is_not_known(void)
 {
-        struct sb_op_load_words words = {.cut = 60, .history_floor = 30};
+        struct sb_load_words words = {.cut = 60, .history_floor = 30};
 
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
-        CHECK(!sb_op_load_turn(&load, &words) && !sb_op_load_end(&load));
+        CHECK(!sb_load_turn(&load, &words) && !sb_load_end(&load));
         CHECK(past_of("k", 29) == -1 && past_of("k", 30) == 0);
         unmake_bus();
         words.history_floor = 70; /* read later than the cut */
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
-        CHECK(!sb_op_load_turn(&load, &words) && !sb_op_load_end(&load));
+        CHECK(!sb_load_turn(&load, &words) && !sb_load_end(&load));
         CHECK(past_of("k", 59) == -1 && past_of("k", 60) == 0);
         unmake_bus();
 }
@@ -474,7 +474,7 @@ static void test_a_mark_keeps_its_cut_wherever_its_key_was_stored(void)
                         if (!reading)
                                 CHECK(!turn(60));
                 }
-                CHECK(!sb_op_load_end(&load) && sound());
+                CHECK(!sb_load_end(&load) && sound());
                 CHECK(chain_is("k", "6~2~") && chain_is("young", "2~") && chain_is("old", "5d-4~"));
                 CHECK(past_of("k", 25) == 2 && past_of("young", 25) == 0);
                 CHECK(past_of("old", 25) == 4 && past_of("dead", 25) == 0);
@@ -517,7 +517,7 @@ static void test_the_newer_of_two_keys_has_the_mark(void)
                 CHECK(begin(1 << 20));
                 CHECK(!mark_of(names[first], 25, 3, SB_RECORD_NUMBER(1, 7), 30));
                 CHECK(!mark_of(names[!first], 20, 3, SB_RECORD_NUMBER(1, 8), 31));
-                CHECK(!turn(60) && !sb_op_load_end(&load));
+                CHECK(!turn(60) && !sb_load_end(&load));
                 CHECK_EQ(sb_op_mark_find(&reader, names[first], 1, &cut), SB_E_NOT_FOUND);
                 CHECK(!sb_op_mark_find(&reader, names[!first], 1, &cut) && cut == 20);
                 CHECK(sb_past_marked(&reader.segment, 20));
@@ -555,7 +555,7 @@ static void test_a_key_that_names_no_mark_makes_none(void)
         CHECK(!mark_of("none", 25, 0, 0, 30));
         CHECK(!mark_of("making", 26, 1, SB_NAMED_MAKING | 5, 30));
         CHECK(!give(SB_RESERVED_MARK "short", SB_MARK_PREFIX + 5, SB_VERSION_VALUE, 1, 20, "x", 1));
-        CHECK(!turn(60) && !sb_op_load_end(&load));
+        CHECK(!turn(60) && !sb_load_end(&load));
         CHECK(!sb_load_relaxed(&super()->mark_high));
         CHECK(!sb_past_marked(&reader.segment, 25) && !sb_past_marked(&reader.segment, 26));
         unmake_bus();
@@ -563,7 +563,7 @@ static void test_a_key_that_names_no_mark_makes_none(void)
 
 static void test_numbers_of_transactions_and_marks_are_not_given_again(void)
 {
-        struct sb_op_load_version version = {
+        struct sb_load_version version = {
                 .key = "k", .key_len = 1, .rev = 3, .stamp = 20, .txn = SB_RECORD_NUMBER(2, 300)};
         uint32_t records;
 
@@ -572,13 +572,13 @@ static void test_numbers_of_transactions_and_marks_are_not_given_again(void)
         CHECK(!mark_of("m", 25, 0, SB_RECORD_NUMBER(1, 70), 30));
         CHECK(!mark_of("n", 25, 1, SB_RECORD_NUMBER(1, 60), 30));
         CHECK(!mark_of("o", 25, 2, SB_RECORD_NUMBER(records, 60), 30));
-        CHECK(!turn(60) && !sb_op_load_version(&load, &version));
+        CHECK(!turn(60) && !sb_load_version(&load, &version));
         version.rev = 4;
         version.txn = SB_RECORD_NUMBER(2, 200);
-        CHECK(!sb_op_load_version(&load, &version));
+        CHECK(!sb_load_version(&load, &version));
         version.rev = 5;
         version.txn = SB_RECORD_NUMBER(records, 200);
-        CHECK(!sb_op_load_version(&load, &version));
+        CHECK(!sb_load_version(&load, &version));
         CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 1)->opens), 70);
         CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 2)->commits), 300);
         CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, 0)->commits), 0);
@@ -594,7 +594,7 @@ static void test_a_deleted_key_is_made_anew_above_its_revisions(void)
         CHECK(begin(1 << 20) && !turn(60));
         CHECK(!value("k", 40, 10) && !deleted("k", 41, 20) && !rev_of("k"));
         CHECK(!deleted("alone", 90, 30));
-        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK(!sb_load_end(&load) && is_sound(&report));
         CHECK_EQ(report.nodes, 0);
         CHECK_EQ(sb_load_relaxed(&super()->forgotten), 30);
         CHECK(!put(&writer, "k", "v", 1) && rev_of("k") > 41);
@@ -609,7 +609,7 @@ static void test_a_key_that_comes_back_in_the_log_is_there(void)
         CHECK(!value("k", 1, 10) && !deleted("k", 2, 20) && !value("k", 3, 30));
         CHECK(rev_of("k") == 3 && !deleted("k", 4, 40));
         sb_work_all(&writer, false); /* it is gone */
-        CHECK(!value("k", 9, 50) && !sb_op_load_end(&load) && sound());
+        CHECK(!value("k", 9, 50) && !sb_load_end(&load) && sound());
         CHECK(chain_is("k", "9~"));
         unmake_bus();
 }
@@ -617,10 +617,10 @@ static void test_a_key_that_comes_back_in_the_log_is_there(void)
 static void test_what_was_forgotten_before_stays_forgotten(void)
 {
         for (uint64_t forgotten = 0; forgotten < 90; forgotten += 10) {
-                struct sb_op_load_words words = {.cut = 60, .forgotten = forgotten};
+                struct sb_load_words words = {.cut = 60, .forgotten = forgotten};
 
-                CHECK(begin(1 << 20) && !sb_op_load_turn(&load, &words));
-                CHECK(!deleted("k", 5, 33) && !sb_op_load_end(&load));
+                CHECK(begin(1 << 20) && !sb_load_turn(&load, &words));
+                CHECK(!deleted("k", 5, 33) && !sb_load_end(&load));
                 CHECK_EQ(sb_load_relaxed(&super()->forgotten), forgotten < 33   ? 33
                                                                : forgotten < 60 ? forgotten
                                                                                 : 60);
@@ -634,17 +634,17 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
         struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
 
         CHECK(begin(1 << 20) && !turn(60));
-        sb_op_load_floor(&load, "k", 1, 500);
-        sb_op_load_floor(&load, "k", 1, 400);
-        CHECK(!sb_op_load_end(&load) && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
+        sb_load_floor(&load, "k", 1, 500);
+        sb_load_floor(&load, "k", 1, 400);
+        CHECK(!sb_load_end(&load) && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
         unmake_bus();
         for (uint32_t count = 1; count <= 4096; count = count * 3 / 2 + 1)
                 for (wish.bucket_count = 16; wish.bucket_count <= 1024; wish.bucket_count *= 4) {
-                        CHECK(make_bus_of(&wish) && !sb_op_load_begin(&writer, &load));
+                        CHECK(make_bus_of(&wish) && !sb_load_begin(&writer, &load));
                         CHECK(!turn(60));
                         for (uint32_t i = 0; i < count; i++)
                                 floors[i] = draw(3) ? draw(1000) : 0;
-                        sb_op_load_floors(&load, 7, floors, count);
+                        sb_load_floors(&load, 7, floors, count);
                         for (uint64_t hash = 0; hash < UINT32_MAX; hash += UINT32_MAX / 5000) {
                                 uint64_t home = sb_index_home(&writer.segment, hash), low, most = 0;
 
@@ -658,7 +658,7 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
                                                 most = floors[low];
                                 CHECK(sb_index_floor(&writer.segment, hash) <= most);
                         }
-                        sb_op_load_floors(&load, 8, (const uint64_t[]){5, 2000, 7}, 3);
+                        sb_load_floors(&load, 8, (const uint64_t[]){5, 2000, 7}, 3);
                         CHECK_EQ(sb_index_floor(&writer.segment, 0), 2000);
                         CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX), 2000);
                         unmake_bus();
@@ -690,7 +690,7 @@ static void test_a_full_segment_says_so_and_has_what_came_before(void)
                 snprintf(key, sizeof(key), "%06u", (uint32_t)((count - 1) * 7919 % 1000003));
                 rev += rev_of(key);
         }
-        CHECK(rev > 1000 && !sb_op_load_end(&load) && sound());
+        CHECK(rev > 1000 && !sb_load_end(&load) && sound());
         unmake_bus();
 }
 
@@ -707,7 +707,7 @@ static void test_a_million_overwrites_need_no_more_memory_than_the_keys(void)
                 if (give(key, 5, SB_VERSION_VALUE, i / 1000 + 1, i + 10, bytes, 100 + i * 31 % 200))
                         TEST_FAIL("version %ju", (uintmax_t)i);
         }
-        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK(!sb_load_end(&load) && is_sound(&report));
         CHECK(report.keys == 1000 && report.versions == 1000 && rev_of("k0999") == 1000);
         unmake_bus();
 }
@@ -718,7 +718,7 @@ static void test_large_values_that_are_replaced_leave_their_units(void)
         for (uint64_t rev = 1; rev <= 300; rev++)
                 CHECK(!give("large", 5, SB_VERSION_VALUE, rev, rev + 5, bytes,
                         (1 << 19) + rev % 5 * 100000));
-        CHECK(!sb_op_load_end(&load) && sound());
+        CHECK(!sb_load_end(&load) && sound());
         unmake_bus();
 }
 
@@ -733,7 +733,7 @@ static void test_keys_that_came_and_went_leave_no_memory_behind(void)
                 CHECK(!give(key, 7, SB_VERSION_VALUE, 1, i + 10, bytes, 100));
                 CHECK(!give(key, 7, SB_VERSION_DELETED, 2, i + 10, NULL, 0));
         }
-        CHECK(!sb_op_load_end(&load) && is_sound(&report) && report.nodes == 0);
+        CHECK(!sb_load_end(&load) && is_sound(&report) && report.nodes == 0);
         unmake_bus();
 }
 
@@ -748,7 +748,7 @@ static void test_reserved_keys_that_came_and_went_leave_no_memory_behind(void)
                 CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_VALUE, 1, i + 10, bytes, 24));
                 CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_DELETED, 2, i + 11, NULL, 0));
         }
-        CHECK(!turn(200000) && !sb_op_load_end(&load) && sound());
+        CHECK(!turn(200000) && !sb_load_end(&load) && sound());
         unmake_bus();
 }
 
@@ -769,7 +769,7 @@ static void test_a_history_of_the_last_versions_fits_where_it_fitted(void)
                         if (give(key, 5, SB_VERSION_VALUE, i / keys + 1, i + 10, bytes, 150))
                                 TEST_FAIL("last %u: version %ju", numbers[which], (uintmax_t)i);
                 }
-                CHECK(!sb_op_load_end(&load) && sound());
+                CHECK(!sb_load_end(&load) && sound());
                 sb_work_all(&writer, true);
                 CHECK(is_sound(&report));
                 /* One more of each, and the rule's key. */
@@ -811,7 +811,7 @@ static void test_cuts_of_before_are_found_by_their_time(void)
         now_ns = 100 * SECOND; /* the machine has just begun, and the bus is older */
         real_ns = 5000 * SECOND;
         for (uint64_t i = 0; i < 10; i++)
-                sb_op_load_time(&load, 10 + i, (4850 + i * 10) * SECOND);
+                sb_load_time(&load, 10 + i, (4850 + i * 10) * SECOND);
         CHECK(sb_times_at(&reader.segment, 4849 * SECOND, &moment) == false);
         for (uint64_t i = 0; i < 10; i++) {
                 CHECK(sb_times_at(&reader.segment, (4853 + i * 10) * SECOND, &moment));
@@ -825,7 +825,7 @@ static void test_cuts_of_before_are_found_by_their_time(void)
         CHECK(!sb_times_horizon(&reader.segment, 101 * SECOND, &moment));
         now_ns += 20 * SECOND;
         CHECK(sb_times_horizon(&reader.segment, 101 * SECOND, &moment) && moment.cut == 16);
-        CHECK(!sb_op_load_end(&load));
+        CHECK(!sb_load_end(&load));
         unmake_bus();
 }
 
@@ -837,7 +837,7 @@ static void test_a_time_to_come_counts_as_now(void)
         writer.segment.os = reader.segment.os = &os;
         now_ns = 100 * SECOND;
         real_ns = 5000 * SECOND;
-        sb_op_load_time(&load, 10, 6000 * SECOND);
+        sb_load_time(&load, 10, 6000 * SECOND);
         CHECK(sb_times_at(&reader.segment, 6000 * SECOND, &moment) && moment.cut == 10);
         CHECK_EQ(moment.monotonic_ns, now_ns);
         unmake_bus();
@@ -877,12 +877,12 @@ static void test_many_keys_are_loaded(void)
         ordered = load_keys(count, 1, 1);
         again = load_keys(count, 77977, 2);
         CHECK(ordered > 0 && again > 0);
-        CHECK(!sb_op_load_end(&load) && is_sound(&report));
+        CHECK(!sb_load_end(&load) && is_sound(&report));
         CHECK(report.keys == count && report.versions == count);
         unmake_bus();
         CHECK(begin(UINT64_C(256) << 20) && !turn(100));
         mixed = load_keys(count, 77977, 1);
-        CHECK(mixed > 0 && !sb_op_load_end(&load));
+        CHECK(mixed > 0 && !sb_load_end(&load));
         unmake_bus();
         TEST_NOTE("million versions a second: keys in order %.2f, in any order %.2f, overwrites "
                   "%.2f",

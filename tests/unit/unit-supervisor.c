@@ -189,9 +189,9 @@ void sb_directory_leave(const struct sb_directory *directory)
         shared->left++;
 }
 
-int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
+static int make_segment(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
-        (void)config;
+        (void)config, (void)directory_fd;
         if (shared->make_fails || shared->made == SEGMENTS)
                 return -1;
         *ret = (struct sb_memory){.fd = -1, .super = &shared->segments[shared->made++].super};
@@ -302,13 +302,16 @@ static pid_t supervisor_pid;
 
 static int supervise(const sigset_t *stops)
 {
+        static const struct sb_config config = {.mode = SB_LOG_NONE};
         struct sb_supervisor supervisor = {.run_engine = run_engine,
+                .config = &config,
+                .make_segment = make_segment,
                 .signal_fd = signalfd(-1, stops, SFD_CLOEXEC | SFD_NONBLOCK),
                 .self_fd = -1,
                 .engine_fd = -1,
                 .channel = -1};
 
-        return sb_memory_make(NULL, &supervisor.memory) ? 98 : sb_supervisor_run(&supervisor);
+        return make_segment(&config, -1, &supervisor.memory) ? 98 : sb_supervisor_run(&supervisor);
 }
 
 /* A failed test leaves processes behind, which are children of this one in the end. */

@@ -500,7 +500,7 @@ static void test_entries_that_lie_are_refused(void)
         CHECK_EQ(visit_forged(&entries), -EBADMSG);
         entry.value_len = 5;
         CHECK(!sb_wal_entry_encode(&entry, bytes));
-        bytes[0] = SB_WAL_FLOOR + 1;
+        bytes[0] = SB_WAL_WORD + 1;
         CHECK(forge(bytes, 56));
         CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
         bytes[0] = SB_WAL_VALUE;
@@ -510,7 +510,7 @@ static void test_entries_that_lie_are_refused(void)
         bytes[1] = 0;
         bytes[12] = 1;
         CHECK(forge(bytes, 56));
-        CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
+        CHECK_EQ(visit_forged(&entries), -EBADMSG);
         bytes[12] = 0;
         sb_wal_bytes_put32(bytes + 4, 1025);
         CHECK(forge(bytes, 56));

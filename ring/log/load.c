@@ -4,7 +4,7 @@
  * hold what it replaces, and no watch waits for it.
  */
 
-#include "ring/op/load.h"
+#include "ring/log/load.h"
 
 #include <errno.h>
 #include <string.h>
@@ -42,7 +42,7 @@
 
 /* One version on its way. */
 struct attempt {
-        const struct sb_op_load_version *version;
+        const struct sb_load_version *version;
         uint64_t hash;
         uint64_t block; /* offset; 0 once it is in its chain */
         struct sb_key_supplies supplies;
@@ -51,7 +51,7 @@ struct attempt {
 /* ---- what comes from outside ---- */
 
 /* Return: 0, or why the version cannot be any. */
-static int load_check(const struct sb_op_load *load, const struct sb_op_load_version *version)
+static int load_check(const struct sb_load *load, const struct sb_load_version *version)
 {
         const struct sb_segment *segment = &load->handle->segment;
         bool deleted = version->kind == SB_VERSION_DELETED;
@@ -67,14 +67,14 @@ static int load_check(const struct sb_op_load *load, const struct sb_op_load_ver
 }
 
 /* Whether the reading that is going on passes over this key. */
-static bool load_passes(const struct sb_op_load *load, const struct sb_op_load_version *version)
+static bool load_passes(const struct sb_load *load, const struct sb_load_version *version)
 {
         return sb_reserved_is(version->key, version->key_len) == (load->cut != 0);
 }
 
 /* Return: 1: the version is newer than @newest, the key's newest; 0: it is not; -EBADMSG. */
 static int load_compare(
-        const struct sb_op_load_version *version, const struct sb_version *newest, uint64_t stamp)
+        const struct sb_load_version *version, const struct sb_version *newest, uint64_t stamp)
 {
         if (SB_SHAPE_KIND(newest->shape) == SB_VERSION_PLACEHOLDER)
                 return 1;
@@ -87,7 +87,7 @@ static int load_compare(
 
 /* ---- the version ---- */
 
-static uint64_t load_shape(const struct sb_op_load_version *version)
+static uint64_t load_shape(const struct sb_load_version *version)
 {
         return SB_SHAPE(version->value_len, version->key_len,
                 version->kind | (version->txn ? SB_VERSION_HAS_TXN : 0), version->slot);
@@ -110,7 +110,7 @@ static void load_count_on(const struct sb_segment *segment, uint64_t number)
 static struct sb_version *load_fill(struct sb_handle *handle, const struct attempt *attempt,
         const struct sb_version *head, uint64_t link)
 {
-        const struct sb_op_load_version *from = attempt->version;
+        const struct sb_load_version *from = attempt->version;
         struct sb_version *version = (struct sb_version *)(handle->segment.base + attempt->block);
         unsigned char *bytes = version->bytes;
 
@@ -136,7 +136,7 @@ static struct sb_version *load_fill(struct sb_handle *handle, const struct attem
 
 /* Whether the version that is replaced stays behind the new one: for a rule, or for a mark. Of the
  * bus's own keys only the newest counts. */
-static bool load_keeps(const struct sb_op_load *load, const struct sb_op_load_version *version,
+static bool load_keeps(const struct sb_load *load, const struct sb_load_version *version,
         const struct sb_spot *spot, uint64_t stamp)
 {
         return load->cut && ((spot->word & SB_CELL_KEPT) ||
@@ -144,8 +144,8 @@ static bool load_keeps(const struct sb_op_load *load, const struct sb_op_load_ve
 }
 
 /* The new version's link, over @head, which stays or goes. */
-static uint64_t load_link(const struct sb_segment *segment,
-        const struct sb_op_load_version *version, const struct sb_version *head, bool stays)
+static uint64_t load_link(const struct sb_segment *segment, const struct sb_load_version *version,
+        const struct sb_version *head, bool stays)
 {
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
                 return version->born || version->rev == 1 ? 0 : SB_PREV_TRIMMED;
@@ -168,7 +168,7 @@ static void load_free(struct sb_handle *handle, const struct sb_version *head)
 }
 
 /* Whether the rule of a key goes by number, and no delete from this stamp on is let go. */
-static bool load_counts(struct sb_handle *handle, const struct sb_op_load_version *version,
+static bool load_counts(struct sb_handle *handle, const struct sb_load_version *version,
         const struct sb_version *own)
 {
         const struct sb_node *node = sb_node_at(&handle->segment, own->node);
@@ -180,7 +180,7 @@ static bool load_counts(struct sb_handle *handle, const struct sb_op_load_versio
 
 /* Note what can be shortened, or taken out, later on. Where a rule can let a delete go, nothing is:
  * what the rule says at the cut does not know yet that the tombstone is replaced until then. */
-static void load_note(struct sb_handle *handle, const struct sb_op_load_version *version,
+static void load_note(struct sb_handle *handle, const struct sb_load_version *version,
         const struct sb_spot *spot, const struct sb_version *own)
 {
         if (!(spot->word & SB_CELL_KEPT)) {
@@ -192,8 +192,7 @@ static void load_note(struct sb_handle *handle, const struct sb_op_load_version 
 }
 
 /* Place the version over the head that was found. */
-static void load_install(
-        struct sb_op_load *load, struct attempt *attempt, const struct sb_spot *spot)
+static void load_install(struct sb_load *load, struct attempt *attempt, const struct sb_spot *spot)
 {
         struct sb_handle *handle = load->handle;
         struct sb_version *head = spot->head, *version;
@@ -221,7 +220,7 @@ static void load_install(
 /* ---- one version ---- */
 
 /* What may serve besides blocks of the own size: as in a set, and in a delete. */
-static uint32_t load_allow(const struct sb_op_load_version *version)
+static uint32_t load_allow(const struct sb_load_version *version)
 {
         return SB_SLAB_LARGER | (version->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
 }
@@ -229,7 +228,7 @@ static uint32_t load_allow(const struct sb_op_load_version *version)
 /* Under a pin: the cell of a key that has none yet. Return: 0; SB_E_FULL; -EIO. */
 static int load_make_key(struct sb_handle *handle, struct attempt *attempt, struct sb_spot *ret)
 {
-        const struct sb_op_load_version *version = attempt->version;
+        const struct sb_load_version *version = attempt->version;
         int r = sb_key_take_supplies(
                 handle, version->key_len, attempt->hash, load_allow(version), &attempt->supplies);
 
@@ -243,10 +242,10 @@ static int load_make_key(struct sb_handle *handle, struct attempt *attempt, stru
         return sb_key_find(handle, version->key, version->key_len, attempt->hash, ret) ? 0 : -EIO;
 }
 
-/* Under a pin: the whole way, with what memory there is. Return: as sb_op_load_version(). */
-static int load_run(struct sb_op_load *load, struct attempt *attempt)
+/* Under a pin: the whole way, with what memory there is. Return: as sb_load_version(). */
+static int load_run(struct sb_load *load, struct attempt *attempt)
 {
-        const struct sb_op_load_version *version = attempt->version;
+        const struct sb_load_version *version = attempt->version;
         struct sb_handle *handle = load->handle;
         struct sb_spot spot;
         int r;
@@ -269,7 +268,7 @@ static int load_run(struct sb_op_load *load, struct attempt *attempt)
 }
 
 /* The same with a pin, and nothing left in hand behind it. */
-static int load_try(struct sb_op_load *load, struct attempt *attempt)
+static int load_try(struct sb_load *load, struct attempt *attempt)
 {
         struct sb_handle *handle = load->handle;
         int r;
@@ -300,7 +299,7 @@ static void load_work(struct sb_handle *handle)
                 (void)sb_reclaim_free(handle);
 }
 
-int sb_op_load_version(struct sb_op_load *load, const struct sb_op_load_version *version)
+int sb_load_version(struct sb_load *load, const struct sb_load_version *version)
 {
         struct attempt attempt = {.version = version};
         int r = load_check(load, version);
@@ -319,14 +318,14 @@ int sb_op_load_version(struct sb_op_load *load, const struct sb_op_load_version 
 
 /* ---- the whole ---- */
 
-int sb_op_load_begin(struct sb_handle *handle, struct sb_op_load *ret)
+int sb_load_begin(struct sb_handle *handle, struct sb_load *ret)
 {
         const struct sb_superblock *super = handle->segment.super;
 
         /* Relaxed, both: no other process runs. */
         if (sb_load_relaxed(&super->clock) != 2 || sb_load_relaxed(&super->order[0]))
                 return -EEXIST;
-        *ret = (struct sb_op_load){.handle = handle};
+        *ret = (struct sb_load){.handle = handle};
         return 0;
 }
 
@@ -335,7 +334,7 @@ static uint64_t load_at_most(uint64_t word, uint64_t most)
         return word < most ? word : most;
 }
 
-int sb_op_load_turn(struct sb_op_load *load, const struct sb_op_load_words *words)
+int sb_load_turn(struct sb_load *load, const struct sb_load_words *words)
 {
         struct sb_handle *handle = load->handle;
         struct sb_superblock *super = handle->segment.super;
@@ -363,15 +362,14 @@ int sb_op_load_turn(struct sb_op_load *load, const struct sb_op_load_words *word
         return 0;
 }
 
-void sb_op_load_floor(struct sb_op_load *load, const void *key, uint32_t key_len, uint64_t rev)
+void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint64_t rev)
 {
         const struct sb_segment *segment = &load->handle->segment;
 
         sb_index_raise_floor(segment, sb_hash_key(key, key_len, segment->seed), rev);
 }
 
-void sb_op_load_floors(
-        struct sb_op_load *load, uint64_t seed, const uint64_t *floors, uint64_t count)
+void sb_load_floors(struct sb_load *load, uint64_t seed, const uint64_t *floors, uint64_t count)
 {
         const struct sb_segment *segment = &load->handle->segment;
         uint64_t highest = 0, i;
@@ -386,12 +384,12 @@ void sb_op_load_floors(
         sb_index_inherit_floors(segment, &highest, 1);
 }
 
-void sb_op_load_time(struct sb_op_load *load, uint64_t cut, uint64_t realtime_ns)
+void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns)
 {
         sb_times_load(&load->handle->segment, cut, realtime_ns);
 }
 
-int sb_op_load_end(struct sb_op_load *load)
+int sb_load_end(struct sb_load *load)
 {
         struct sb_handle *handle = load->handle;
 

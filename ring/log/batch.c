@@ -1,6 +1,6 @@
 /* A batch of the log; see batch.h. */
 
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 
 #include <string.h>
 
@@ -217,6 +217,16 @@ static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_
         }
 }
 
+/* Whether a key's life began with this version, and nothing was ever taken out below it. */
+static bool batch_is_first(struct sb_handle *handle, const struct sb_version *version)
+{
+        uint64_t link = sb_pin_load(handle, &version->prev);
+        const struct sb_version *below = sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
+
+        return !(link & SB_PREV_TRIMMED) &&
+               (!below || SB_SHAPE_KIND(below->shape) == SB_VERSION_PLACEHOLDER);
+}
+
 /* What a version says. False: it lies wrong. */
 static bool batch_describe(struct sb_handle *handle, uint64_t at, uint64_t stamp,
         uint64_t cell_number, struct sb_batch_entry *ret)
@@ -236,7 +246,7 @@ static bool batch_describe(struct sb_handle *handle, uint64_t at, uint64_t stamp
                 .cell_number = cell_number,
                 .kind = SB_SHAPE_KIND(shape) & SB_VERSION_KIND,
                 .writer = SB_SHAPE_WRITER(shape),
-                .trimmed = sb_pin_load(handle, &version->prev) & SB_PREV_TRIMMED};
+                .born = batch_is_first(handle, version)};
         if (SB_SHAPE_KIND(shape) & SB_VERSION_HAS_TXN)
                 memcpy(&ret->txn, ret->value + ret->value_len, SB_TRAILER_TXN);
         return true;

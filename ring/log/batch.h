@@ -16,8 +16,8 @@
  * Always true: all batches up to one together are exactly the bus at the cut of that one: whole
  * transactions, and no effect without its cause.
  */
-#ifndef SB_RING_OP_BATCH_H
-#define SB_RING_OP_BATCH_H
+#ifndef SB_RING_LOG_BATCH_H
+#define SB_RING_LOG_BATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,7 +51,7 @@ struct sb_batch_entry {
         uint32_t key_len;
         uint32_t kind;   /* SB_VERSION_VALUE, SB_VERSION_DELETED, SB_VERSION_EXPIRED */
         uint32_t writer; /* number of the client's record */
-        bool trimmed;    /* what it replaced may be missing */
+        bool born;       /* the key was made with it: nothing is missing below */
 };
 
 /* Take an entry. Called under a pin: it copies, and never waits. Return: false: there is no room;

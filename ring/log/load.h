@@ -3,8 +3,8 @@
  * at one cut: keys, revisions, stamps, history, rules and marks. Recovery calls it for each stored
  * version; reading files is not its part.
  *
- *      sb_op_load_begin() -> each stored version: sb_op_load_version() -> sb_op_load_turn(), which
- *      is told the cut -> each stored version once more, floors, times -> sb_op_load_end()
+ *      sb_load_begin() -> each stored version: sb_load_version() -> sb_load_turn(), which
+ *      is told the cut -> each stored version once more, floors, times -> sb_load_end()
  *
  * The stored versions are read twice, because rules and marks are stored keys too (layout/
  * reserved.h), and say how much of all other keys' past is kept. The first reading takes the bus's
@@ -25,7 +25,7 @@
  *
  * Always true:
  *
- * - No other process maps the segment until sb_op_load_end(). So a version that is replaced here
+ * - No other process maps the segment until sb_load_end(). So a version that is replaced here
  *   was never seen, and needs no grace period. A process that is killed on the way leaves a segment
  *   that is thrown away.
  *
@@ -39,21 +39,21 @@
  *
  * Threads: one, the only one that uses the handle; it holds no pin.
  */
-#ifndef SB_RING_OP_LOAD_H
-#define SB_RING_OP_LOAD_H
+#ifndef SB_RING_LOG_LOAD_H
+#define SB_RING_LOG_LOAD_H
 
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
 /* A loading; its members are load.c's. */
-struct sb_op_load {
+struct sb_load {
         struct sb_handle *handle;
         uint64_t newest; /* the highest stamp of what was loaded */
         uint64_t cut;    /* of the bus that is loaded; 0: the first reading is going on */
 };
 
 /* One stored version. */
-struct sb_op_load_version {
+struct sb_load_version {
         const void *key, *value;
         uint32_t key_len;
         uint32_t kind; /* SB_VERSION_VALUE, or SB_VERSION_DELETED with a value of 0 bytes */
@@ -66,7 +66,7 @@ struct sb_op_load_version {
 };
 
 /* What the stored bus says of itself at its cut. */
-struct sb_op_load_words {
+struct sb_load_words {
         uint64_t cut; /* nothing that is stored is stamped above it */
         /* Its words of these names (layout/superblock.h), read behind the last chain that was
          * stored; the first must not be lower than it was then, and of the second UINT64_MAX, which
@@ -76,35 +76,34 @@ struct sb_op_load_words {
 
 /* Begins. @handle is of the only record in use, and has written nothing. Keys that are removed keep
  * their floors only if the caller loads these; that is possible bucket by bucket where it made the
- * segment with the stored bus's seed (sb_op_load_floors()). Return: 0; -EEXIST: the segment is not
+ * segment with the stored bus's seed (sb_load_floors()). Return: 0; -EEXIST: the segment is not
  * empty. */
-int sb_op_load_begin(struct sb_handle *handle, struct sb_op_load *ret);
+int sb_load_begin(struct sb_handle *handle, struct sb_load *ret);
 
 /* Loads one version, or passes over it. Return: 0; SB_E_FULL: no memory; -EMSGSIZE: the segment
  * takes no keys or values of this length; -EINVAL: a member makes no sense; -EBADMSG: it
  * contradicts what was loaded before (a newer revision with an older stamp, or the other way
  * round), or its stamp is above the cut; -EIO: the segment is damaged. Cost: as of a set; where
  * memory is short, that of a sweep. */
-int sb_op_load_version(struct sb_op_load *load, const struct sb_op_load_version *version);
+int sb_load_version(struct sb_load *load, const struct sb_load_version *version);
 
 /* Ends the first reading and begins the second: makes the tables of rules and marks. Once.
  * Return: 0; -EBADMSG: something loaded so far is stamped above the cut, or a mark names a cut
  * above it; SB_E_FULL: the segment takes fewer marks than there are; -EINVAL: it was called
  * already, or the cut is below all cuts. Cost: a look at each rule and each mark. */
-int sb_op_load_turn(struct sb_op_load *load, const struct sb_op_load_words *words);
+int sb_load_turn(struct sb_load *load, const struct sb_load_words *words);
 
 /* Raises the floor of a key that the stored bus had, and of which no version is loaded: the key's
  * next life begins above @rev. The length is 1 to 1,024. */
-void sb_op_load_floor(struct sb_op_load *load, const void *key, uint32_t key_len, uint64_t rev);
+void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint64_t rev);
 /* The same for all keys: the floors of a bus with @count buckets and this @seed. With another seed
  * than the segment's, each floor rises to the highest. Cost: a look at each of both. */
-void sb_op_load_floors(
-        struct sb_op_load *load, uint64_t seed, const uint64_t *floors, uint64_t count);
+void sb_load_floors(struct sb_load *load, uint64_t seed, const uint64_t *floors, uint64_t count);
 /* Notes when a cut was taken, for reads by time and rules with a span; cuts ascend. */
-void sb_op_load_time(struct sb_op_load *load, uint64_t cut, uint64_t realtime_ns);
+void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns);
 
 /* Ends: raises the stable cut, and asks for a sweep. From here on the segment may be served.
  * Return: 0; -EINVAL: there was no second reading. */
-int sb_op_load_end(struct sb_op_load *load);
+int sb_load_end(struct sb_load *load);
 
 #endif

@@ -1,0 +1,448 @@
+/* The process that writes the log; see wal-process.h. */
+#define _GNU_SOURCE
+#include "agentd/wal/wal-process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <mimalloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agentd/log.h"
+#include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-io.h"
+#include "agentd/wal/wal-stage.h"
+#include "agentd/wal/wal-writer.h"
+#include "ring/attach/place.h"
+#include "ring/log/batch.h"
+#include "shm/base/fault.h"
+#include "shm/base/os.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
+#include "shm/notify/bell.h"
+#include "shm/notify/durable.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/work.h"
+
+#define LOCK_NAME  "log.lock"
+#define RETRY_NS   UINT64_C(1000000000) /* behind trouble with the disk */
+#define SPIN_NS    UINT64_C(50000)      /* for the next strict write, behind one */
+#define SPIN_TURNS 4u
+#define SPARES     1u
+
+struct wal_process {
+        const struct sb_config *config;
+        int directory_fd;
+        struct sb_handle handle;
+        struct sb_batch batch;
+        struct sb_wal_stage stage;
+        struct sb_wal_io io;
+        struct sb_wal_writer *writer;
+        uint64_t sequence; /* of the last durable batch */
+        uint64_t written;  /* bytes since the last one that was whole */
+        uint64_t begun_ns; /* the last batch */
+        uint64_t retry_ns; /* not before this, behind trouble */
+        uint64_t spin_until_ns;
+        int error; /* -errno: why nothing becomes durable */
+};
+
+/* ---- signals ---- */
+
+static struct sb_word32 wal_process_stop;
+static const struct sb_segment *wal_process_segment;
+
+static void wal_process_hear(int signal)
+{
+        (void)signal;
+        /* R:stop > A:stop. Before the wake. */
+        sb_exchange_full(&wal_process_stop, 1);
+        sb_bell_wake(wal_process_segment, sb_durable_slot(wal_process_segment));
+}
+
+static bool wal_process_is_stopped(void)
+{
+        return sb_load_acquire(&wal_process_stop); /* A:stop. */
+}
+
+static void wal_process_take_signals(const struct sb_segment *segment)
+{
+        struct sigaction action = {.sa_handler = wal_process_hear};
+        sigset_t set;
+
+        wal_process_segment = segment;
+        sigaction(SIGTERM, &action, NULL);
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* ---- trouble ---- */
+
+static uint64_t wal_process_now(void)
+{
+        return sb_os_linux.now_ns(sb_os_linux.context);
+}
+
+/* Nothing becomes durable for now: clients that wait are told, and people, once. */
+static void wal_process_fail(struct wal_process *log, int r)
+{
+        if (r != log->error)
+                sb_log("what is written does not become durable: the log in %s cannot be written "
+                       "(%s); it is tried again each second",
+                        log->config->place.directory, strerror(-r));
+        log->error = r;
+        log->retry_ns = wal_process_now() + RETRY_NS;
+        sb_durable_tell(&log->handle.segment, (uint32_t)-r);
+}
+
+/* ---- the writer ---- */
+
+/* Which batch has the cut that is durable. */
+static uint64_t wal_process_find_sequence(const struct sb_segment *segment, uint64_t durable)
+{
+        const struct sb_word64 *batch = segment->super->log_batch;
+
+        for (uint32_t i = 0; i < 4; i += 2)
+                /* A:durable, both. */
+                if (sb_load_acquire(&batch[i + 1]) == durable)
+                        return sb_load_acquire(&batch[i]);
+        return 0;
+}
+
+static int wal_process_open_writer(struct wal_process *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+        uint64_t durable = sb_durable_cut(&log->handle.segment);
+        struct sb_wal_writer_options options = {.directory_fd = log->directory_fd,
+                .io = &log->io,
+                .hash_seed = super->seed,
+                .cut = durable,
+                .spares_wanted = SPARES};
+        const char *reason = NULL;
+        int r;
+
+        if (!log->io.context) {
+                r = sb_wal_backend_open(log->config->io, log->directory_fd, &log->io, &reason);
+                if (r)
+                        return r;
+                if (reason)
+                        sb_log("the log is written without io_uring: %s", reason);
+        }
+        memcpy(options.id, super->log_id, sizeof(options.id));
+        options.sequence = log->sequence = wal_process_find_sequence(&log->handle.segment, durable);
+        return sb_wal_writer_open(&options, &log->writer);
+}
+
+/* The writer, ready for a batch. */
+static int wal_process_ready(struct wal_process *log)
+{
+        if (!log->writer)
+                return wal_process_open_writer(log);
+        return log->error ? sb_wal_writer_resume(log->writer) : 0;
+}
+
+/* ---- a batch ---- */
+
+static bool wal_process_take(const struct sb_batch_entry *entry, void *context)
+{
+        struct wal_process *log = context;
+
+        return sb_wal_stage_add(&log->stage, entry);
+}
+
+static int wal_process_room(uint64_t size, void *context)
+{
+        struct wal_process *log = context;
+        int r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
+
+        return r ? r : sb_wal_stage_reserve(&log->stage, size);
+}
+
+/* A word of the bus, as an entry. */
+static int wal_process_add_word(struct wal_process *log, uint64_t which, uint64_t value)
+{
+        struct sb_wal_entry entry = {.kind = SB_WAL_WORD, .which = which, .rev = value};
+
+        return sb_wal_writer_add(log->writer, &entry);
+}
+
+/* The floors of all buckets: behind the mark that says that nothing before counts. */
+static int wal_process_add_floors(struct wal_process *log)
+{
+        const struct sb_segment *segment = &log->handle.segment;
+        struct sb_wal_entry entry = {.kind = SB_WAL_FLOOR};
+        int r = wal_process_add_word(log, SB_WAL_WORD_BUCKETS, segment->bucket_count);
+
+        for (entry.which = 0; entry.which < segment->bucket_count && !r; entry.which++) {
+                entry.rev = sb_load_acquire(&segment->floors[entry.which]); /* A:floor. */
+                if (entry.rev)
+                        r = sb_wal_writer_add(log->writer, &entry);
+        }
+        return r;
+}
+
+/* All keys of the batch. */
+static int wal_process_each(struct wal_process *log)
+{
+        int r = 0;
+
+        if (log->batch.whole) {
+                log->written = 0;
+                r = wal_process_add_word(log, SB_WAL_WORD_WHOLE, 0);
+        }
+        if (!r)
+                r = sb_batch_each(
+                        &log->handle, &log->batch, wal_process_take, wal_process_room, log);
+        return r ? r : sb_wal_stage_write(&log->stage, log->writer, &log->written);
+}
+
+/* What the bus says of itself, behind the last look at a key. */
+static int wal_process_add_words(struct wal_process *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+        int r;
+
+        /* A:history-floor, A:forgotten. */
+        r = wal_process_add_word(
+                log, SB_WAL_WORD_HISTORY_FLOOR, sb_load_acquire(&super->history_floor));
+        if (!r)
+                r = wal_process_add_word(
+                        log, SB_WAL_WORD_FORGOTTEN, sb_load_acquire(&super->forgotten));
+        return r || !log->batch.whole ? r : wal_process_add_floors(log);
+}
+
+/* The batch that is open, onto the disk. */
+static int wal_process_write(struct wal_process *log)
+{
+        struct timespec boot;
+        int r;
+
+        clock_gettime(CLOCK_BOOTTIME, &boot);
+        r = sb_wal_writer_begin(log->writer, log->batch.cut,
+                sb_os_linux.realtime_ns(sb_os_linux.context),
+                (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec);
+        if (!r)
+                r = wal_process_each(log);
+        if (!r && sb_batch_turns_whole(&log->handle, &log->batch))
+                r = wal_process_each(log);
+        if (!r)
+                r = wal_process_add_words(log);
+        return r ? r : sb_wal_writer_end(log->writer);
+}
+
+/* The batch is on the disk: it counts. */
+static void wal_process_count(struct wal_process *log, uint64_t before)
+{
+        struct sb_word64 *slot;
+        int r;
+
+        log->sequence++;
+        slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
+        /* R:durable, both. The pair of the batch before stays as it is. */
+        sb_store_release(&slot[0], log->sequence);
+        sb_store_release(&slot[1], log->batch.cut);
+        if (log->batch.whole) {
+                r = sb_wal_writer_release(log->writer, before);
+                if (r)
+                        sb_log("old files of the log stay in %s (%s)", log->config->place.directory,
+                                strerror(-r));
+        }
+        (void)sb_wal_writer_prepare(log->writer);
+}
+
+/* Return: 0, -errno. */
+static int wal_process_batch(struct wal_process *log)
+{
+        uint64_t before = log->batch.above;
+        int r = wal_process_ready(log);
+
+        if (r)
+                return r;
+        log->begun_ns = wal_process_now();
+        if (sb_batch_begin(&log->handle, &log->batch))
+                return -EBUSY;
+        if (!log->sequence || log->written > log->config->checkpoint_bytes)
+                log->batch.whole = true;
+        sb_wal_stage_clear(&log->stage);
+        r = wal_process_write(log);
+        /* A batch that did not end is dropped: the writer begins another file. */
+        if (r > 0)
+                r = -EAGAIN;
+        sb_batch_end(&log->handle, &log->batch, !r);
+        if (r)
+                return r;
+        wal_process_count(log, before);
+        if (log->error)
+                sb_log("the log is written again: what was written so far is durable");
+        log->error = 0;
+        sb_durable_tell(&log->handle.segment, 0);
+        return 0;
+}
+
+/* ---- the loop ---- */
+
+/* Whether there is something to write. */
+static bool wal_process_is_due(const struct wal_process *log)
+{
+        const struct sb_segment *segment = &log->handle.segment;
+
+        /* A:unlogged. */
+        return log->batch.all || log->batch.marks.count ||
+               sb_load_acquire(&segment->unlogged[segment->unlogged_levels - 1][0]);
+}
+
+static bool wal_process_is_wanted(const struct wal_process *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+
+        return sb_load_acquire(&super->wanted) > log->batch.above; /* A:wanted. */
+}
+
+/* Wait until there is something to do, or @until_ns. */
+static void wal_process_wait(struct wal_process *log, uint64_t until_ns)
+{
+        uint64_t bits;
+        uint32_t word;
+
+        while (wal_process_now() < log->spin_until_ns) {
+                if (sb_bell_is_dirty(&log->handle))
+                        break;
+                sb_os_linux.spin(sb_os_linux.context, SPIN_TURNS);
+        }
+        if (!sb_bell_is_dirty(&log->handle))
+                (void)sb_bell_sleep(&log->handle, &wal_process_stop, until_ns);
+        while (sb_bell_take(&log->handle, &word, &bits))
+                ;
+}
+
+/* One turn: a batch, if one is due. */
+static void wal_process_turn(struct wal_process *log)
+{
+        uint64_t now = wal_process_now(),
+                 due = log->begun_ns + (uint64_t)log->config->flush_ms * 1000000u;
+        bool wanted = wal_process_is_wanted(log);
+        int r;
+
+        if (now < log->retry_ns) {
+                wal_process_wait(log, log->retry_ns);
+                return;
+        }
+        if (!wanted && (now < due || !wal_process_is_due(log))) {
+                sb_work_due(&log->handle);
+                wal_process_wait(log, now < due ? due : now + (due - log->begun_ns));
+                return;
+        }
+        r = wal_process_batch(log);
+        if (r)
+                wal_process_fail(log, r);
+        else if (wanted)
+                log->spin_until_ns = wal_process_now() + SPIN_NS;
+}
+
+/* ---- beginning and end ---- */
+
+/* Return: the lock, held until the process ends; -1: another log has it. */
+static int wal_process_lock(const struct wal_process *log)
+{
+        int fd = openat(
+                log->directory_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        if (fd < 0) {
+                sb_log("%s/%s cannot be opened: %s", log->config->place.directory, LOCK_NAME,
+                        strerror(errno));
+                return -1;
+        }
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                sb_log("the log waits: another process writes in %s still, perhaps one that hangs "
+                       "in the disk",
+                        log->config->place.directory);
+                (void)flock(fd, LOCK_EX);
+        }
+        return fd;
+}
+
+/* Take the log's record, and begin. Return: 0, -1. */
+static int wal_process_begin(struct wal_process *log, const struct sb_segment *segment)
+{
+        struct sb_roster_identity identity = {.pid = (uint32_t)getpid(),
+                .uid = geteuid(),
+                .access = SB_PEER,
+                .attached_ns = wal_process_now()};
+        struct sb_segment copy = *segment;
+        uint32_t slot, generation;
+        void *space, *marks;
+
+        space = mi_malloc(sb_handle_space(&segment->geometry));
+        marks = mi_zalloc(sb_batch_space(&segment->geometry));
+        if (!space || !marks || sb_wal_stage_init(&log->stage)) {
+                sb_log("the log cannot start: no memory");
+                return -1;
+        }
+        if (sb_os_register() ||
+                sb_roster_claim(&copy, sb_durable_slot(segment), &identity, &slot, &generation)) {
+                sb_log("the log cannot start: its record is in use");
+                return -1;
+        }
+        sb_handle_init(&log->handle, segment, slot, generation, space);
+        sb_batch_init(segment, marks, sb_durable_cut(segment), &log->batch);
+        wal_process_take_signals(&log->handle.segment);
+        return 0;
+}
+
+/* Descriptors that are the engine's alone: clients' connections, above all. */
+static void wal_process_keep_descriptors(int directory_fd)
+{
+        if (directory_fd > STDERR_FILENO + 1)
+                (void)syscall(SYS_close_range, STDERR_FILENO + 1, directory_fd - 1, 0);
+        (void)syscall(SYS_close_range, directory_fd + 1, ~0u, 0);
+}
+
+static int wal_process_run(
+        const struct sb_config *config, int directory_fd, const struct sb_segment *segment)
+{
+        struct wal_process log = {.config = config, .directory_fd = directory_fd};
+
+        if (wal_process_lock(&log) < 0 || wal_process_begin(&log, segment))
+                return EXIT_FAILURE;
+        while (!wal_process_is_stopped())
+                wal_process_turn(&log);
+        /* What was written up to now is to be durable. */
+        if (!log.error && wal_process_is_due(&log))
+                (void)wal_process_batch(&log);
+        log.writer = sb_wal_writer_close(log.writer);
+        sb_wal_backend_close(&log.io);
+        sb_handle_fini(&log.handle);
+        return EXIT_SUCCESS;
+}
+
+int sb_wal_process_start(const struct sb_config *config, int directory_fd,
+        const struct sb_segment *segment, int *ret_pidfd)
+{
+        pid_t parent = getpid(), child = fork();
+
+        if (child < 0)
+                return -errno;
+        if (child) {
+                *ret_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+                if (*ret_pidfd >= 0)
+                        return child;
+                (void)kill(child, SIGKILL);
+                return -errno;
+        }
+        prctl(PR_SET_NAME, "agentd-log");
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+                _exit(EXIT_FAILURE);
+        wal_process_keep_descriptors(directory_fd);
+        _exit(wal_process_run(config, directory_fd, segment));
+}

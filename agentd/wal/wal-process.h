@@ -1,0 +1,31 @@
+/*
+ * The log: a process that writes what changes on the bus into the files of its directory, one batch
+ * after another (ring/log/batch.h, wal-writer.h).
+ *
+ *      engine -> fork -> lock, record -> { wait -> batch -> on the disk -> `durable` -> wake } ...
+ *
+ * It is a child of the engine, and a client like any other: with a record of its own, the last one,
+ * and a handle. So a disk that hangs holds up this process alone. What it leaves when it is killed
+ * the engine reaps, and starts another one. When the engine dies, the kernel ends the log, too.
+ *
+ * A batch begins when --flush-ms have passed and something has changed, and at once where a client
+ * waits for one. Those that come while a batch is on its way share the next one.
+ *
+ * Always true: one log writes into a directory, which a lock says: one that hangs in the disk keeps
+ * it, and the next one waits. `durable` is raised behind the disk's answer. No file is written
+ * while the log is pinned: it copies what changed into memory of its own first.
+ */
+#ifndef SB_WAL_PROCESS_H
+#define SB_WAL_PROCESS_H
+
+#include <sys/types.h>
+
+#include "agentd/config.h"
+#include "shm/layout/segment.h"
+
+/* Start the log of the bus in this directory; the caller has @segment mapped. Return: its pid, of
+ * which *ret_pidfd is; -errno. The child does not return. */
+int sb_wal_process_start(const struct sb_config *config, int directory_fd,
+        const struct sb_segment *segment, int *ret_pidfd);
+
+#endif

@@ -1,0 +1,397 @@
+/* Recovery; see wal-recover.h. */
+#define _GNU_SOURCE
+#include "agentd/wal/wal-recover.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <mimalloc.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agentd/log.h"
+#include "ring/log/load.h"
+#include "ring/wal/wal-file.h"
+#include "ring/wal/wal-reader.h"
+#include "shm/base/os.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/notify/durable.h"
+#include "shm/notify/unlogged.h"
+#include "shm/upkeep/handle.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+struct wal_recover {
+        const struct sb_config *config;
+        struct sb_wal_reader *reader;
+        const struct sb_wal_end *end;
+        uint64_t last; /* the batch up to which is loaded, and its cut */
+        uint64_t cut;
+        /* Entries before this one count no more: it says that the log begins anew. */
+        uint64_t whole_sequence, whole_entry;
+        /* Where the reading is. */
+        uint64_t sequence, entry, entries, realtime_ns;
+        struct sb_load load;
+        struct sb_load_words words;
+        uint64_t *floors;
+        uint64_t floor_count;
+        uint64_t begun_ns, said_ns;
+};
+
+/* ---- the first reading: where to begin ---- */
+
+static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
+{
+        struct wal_recover *recover = context;
+
+        recover->sequence = batch->sequence;
+        recover->entry = 0;
+        *ret_skip = batch->cut > recover->cut;
+        if (!*ret_skip)
+                recover->last = batch->sequence;
+        return 0;
+}
+
+static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
+{
+        struct wal_recover *recover = context;
+
+        recover->entry++;
+        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE) {
+                recover->whole_sequence = recover->sequence;
+                recover->whole_entry = recover->entry;
+        }
+        return 0;
+}
+
+/* ---- the others: what counts ---- */
+
+static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
+{
+        struct wal_recover *recover = context;
+
+        recover->sequence = batch->sequence;
+        recover->entry = 0;
+        recover->realtime_ns = batch->realtime_ns;
+        *ret_skip = batch->sequence < recover->whole_sequence || batch->sequence > recover->last;
+        if (!*ret_skip && recover->load.cut)
+                sb_load_time(&recover->load, batch->cut, batch->realtime_ns);
+        return 0;
+}
+
+/* A word of the bus: the last one counts. */
+static void wal_recover_word(struct wal_recover *recover, const struct sb_wal_entry *entry)
+{
+        switch (entry->which) {
+        case SB_WAL_WORD_HISTORY_FLOOR:
+                recover->words.history_floor = entry->rev;
+                break;
+        case SB_WAL_WORD_FORGOTTEN:
+                recover->words.forgotten = entry->rev;
+                break;
+        case SB_WAL_WORD_BUCKETS:
+                recover->floor_count = entry->rev;
+                break;
+        }
+}
+
+/* Floors count by the number of a bucket, of which there were floor_count. Return: 0, -errno. */
+static int wal_recover_floor(struct wal_recover *recover, const struct sb_wal_entry *entry)
+{
+        if (!recover->floors)
+                recover->floors = mi_zalloc(recover->floor_count * sizeof(*recover->floors));
+        if (!recover->floors)
+                return -ENOMEM;
+        if (entry->which >= recover->floor_count)
+                return -EBADMSG;
+        recover->floors[entry->which] = entry->rev;
+        return 0;
+}
+
+static void wal_recover_say_progress(struct wal_recover *recover)
+{
+        uint64_t now;
+
+        if (++recover->entries % 4096)
+                return;
+        now = sb_os_linux.now_ns(sb_os_linux.context);
+        if (now - recover->said_ns < SECOND_NS)
+                return;
+        recover->said_ns = now;
+        sb_log("recovering: batch %" PRIu64 " of %" PRIu64 ", %" PRIu64 " entries so far",
+                recover->sequence, recover->last, recover->entries);
+}
+
+static int wal_recover_version(struct wal_recover *recover, const struct sb_wal_entry *entry)
+{
+        struct sb_load_version version = {.key = entry->key,
+                .key_len = entry->key_len,
+                .value = entry->value,
+                .value_len = entry->value_len,
+                .kind = entry->kind == SB_WAL_VALUE ? SB_VERSION_VALUE : SB_VERSION_DELETED,
+                .rev = entry->rev,
+                .stamp = entry->stamp,
+                .txn = entry->transaction,
+                .slot = entry->writer,
+                .born = entry->flags & SB_WAL_BORN};
+        int r = sb_load_version(&recover->load, &version);
+
+        if (r == SB_E_FULL)
+                return -ENOSPC;
+        return r;
+}
+
+static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
+{
+        struct wal_recover *recover = context;
+
+        if (++recover->entry <= recover->whole_entry &&
+                recover->sequence == recover->whole_sequence)
+                return 0;
+        wal_recover_say_progress(recover);
+        switch (entry->kind) {
+        case SB_WAL_WORD:
+                wal_recover_word(recover, entry);
+                return 0;
+        case SB_WAL_FLOOR:
+                return recover->load.cut ? wal_recover_floor(recover, entry) : 0;
+        case SB_WAL_VALUE:
+        case SB_WAL_TOMBSTONE:
+        case SB_WAL_EXPIRED:
+                return wal_recover_version(recover, entry);
+        }
+        return -EPROTONOSUPPORT;
+}
+
+/* Both readings, into the handle's segment. Return: 0, -errno. */
+static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handle)
+{
+        static const struct sb_wal_visitor visitor = {
+                .begin = wal_recover_begin, .entry = wal_recover_entry};
+        int r = sb_load_begin(handle, &recover->load);
+
+        if (!r)
+                r = sb_wal_reader_visit(recover->reader, &visitor, recover);
+        recover->words.cut = recover->cut;
+        if (!r)
+                r = sb_load_turn(&recover->load, &recover->words);
+        if (!r)
+                r = sb_wal_reader_visit(recover->reader, &visitor, recover);
+        if (!r && recover->floors)
+                sb_load_floors(&recover->load, recover->end->hash_seed, recover->floors,
+                        recover->floor_count);
+        if (!r)
+                r = sb_load_end(&recover->load);
+        return r == SB_E_FULL ? -ENOSPC : r;
+}
+
+/* ---- the segment ---- */
+
+/* Behind the loading: what the next log goes on from. */
+static void wal_recover_set_words(const struct wal_recover *recover, struct sb_superblock *super)
+{
+        /* Relaxed, all: no other process maps the segment. */
+        sb_store_relaxed(&super->durable, recover->cut);
+        sb_store_relaxed(&super->log_batch[2 * (recover->last % 2)], recover->last);
+        sb_store_relaxed(&super->log_batch[2 * (recover->last % 2) + 1], recover->cut);
+}
+
+static void wal_recover_say_failed(const struct wal_recover *recover, int r)
+{
+        if (r == -ENOSPC)
+                sb_log("--size is too small for what the log in %s has: give a larger one; the log "
+                       "is as it was",
+                        recover->config->place.directory);
+        else
+                sb_log("the log in %s cannot be brought back, at batch %" PRIu64 ": %s; it is as "
+                       "it was",
+                        recover->config->place.directory, recover->sequence, strerror(-r));
+}
+
+/* Fill the segment. Return: 0, -1. */
+static int wal_recover_fill(struct wal_recover *recover, struct sb_segment *segment)
+{
+        struct sb_roster_identity identity = {.pid = (uint32_t)getpid(), .uid = geteuid()};
+        struct sb_handle handle;
+        uint32_t slot, generation;
+        void *space = mi_malloc(sb_handle_space(&segment->geometry));
+        int r = -ENOMEM;
+
+        if (space && !sb_os_register() &&
+                !sb_roster_claim(segment, 0, &identity, &slot, &generation)) {
+                sb_handle_init(&handle, segment, slot, generation, space);
+                r = wal_recover_load(recover, &handle);
+                sb_handle_fini(&handle);
+        }
+        mi_free(space);
+        mi_free(recover->floors);
+        recover->floors = NULL;
+        if (r) {
+                wal_recover_say_failed(recover, r);
+                return -1;
+        }
+        wal_recover_set_words(recover, segment->super);
+        return 0;
+}
+
+/* Make the segment; with what the log has, if it has something. Return: 0, -1. */
+static int wal_recover_make(struct wal_recover *recover, struct sb_memory *ret)
+{
+        struct sb_segment segment;
+        struct sb_superblock *super;
+        struct sb_memory memory;
+        void *base;
+        int r = 0;
+
+        if (sb_memory_make(recover->config, &memory))
+                return -1;
+        base = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
+        if (base == MAP_FAILED) {
+                sb_log("the segment cannot be mapped: %s", strerror(errno));
+                sb_memory_drop(&memory);
+                return -1;
+        }
+        super = base;
+        /* Relaxed: no other process maps the segment. */
+        sb_store_relaxed(&super->log_mode, (uint32_t)recover->config->mode);
+        if (recover->last) {
+                super->seed = recover->end->hash_seed;
+                memcpy(super->log_id, recover->end->id, sizeof(super->log_id));
+                r = sb_segment_open(base, memory.size, &sb_os_linux, &segment)
+                            ? -1
+                            : wal_recover_fill(recover, &segment);
+        }
+        /* From the beginning each change is told to the log. */
+        if (!r && recover->config->mode != SB_LOG_NONE &&
+                !sb_segment_open(base, memory.size, &sb_os_linux, &segment))
+                sb_unlogged_ask_all(&segment);
+        munmap(base, memory.size);
+        if (r)
+                sb_memory_drop(&memory);
+        else
+                *ret = memory;
+        return r;
+}
+
+/* ---- how the log ends ---- */
+
+static void wal_recover_name(const struct wal_recover *recover, char ret[SB_WAL_FILE_NAME_MAX])
+{
+        sb_wal_file_name(recover->end->file, ret);
+}
+
+/* A damaged log is no power failure: agentd goes on only up to a cut that the operator has named.
+ */
+static bool wal_recover_takes_damage(const struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        wal_recover_name(recover, name);
+        if (recover->config->recover_to && recover->config->recover_to <= end->cut) {
+                sb_log("the log is damaged in %s at byte %" PRIu64
+                       " (%s): what it has up to cut %" PRIu64 " is brought back",
+                        name, end->offset, end->what, recover->config->recover_to);
+                return true;
+        }
+        sb_log("the log in %s is damaged in %s at byte %" PRIu64
+               ": %s. This is no power failure, so nothing is done. What it has before is whole up "
+               "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd ... "
+               "--recover-to %" PRIu64 "`",
+                recover->config->place.directory, name, end->offset, end->what, end->cut, end->cut);
+        return false;
+}
+
+static bool wal_recover_takes(const struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        switch (end->ending) {
+        case SB_WAL_CLEAN:
+                return true;
+        case SB_WAL_TORN:
+                wal_recover_name(recover, name);
+                sb_log("the last batch of the log was not whole, as behind a power failure: "
+                       "%" PRIu64 " bytes in %s from byte %" PRIu64
+                       " on, acknowledged to nobody, are dropped",
+                        end->dropped, name, end->offset);
+                return true;
+        case SB_WAL_DAMAGED:
+                return wal_recover_takes_damage(recover);
+        case SB_WAL_OTHER_VERSION:
+                sb_log("the log in %s has format version %u, and this agentd reads version %u: "
+                       "take the agentd that wrote it",
+                        recover->config->place.directory, end->version, SB_WAL_VERSION);
+                return false;
+        case SB_WAL_OTHER_ENDIAN:
+                sb_log("the log in %s was written on a machine of the other byte order",
+                        recover->config->place.directory);
+                return false;
+        case SB_WAL_OTHER_BUS:
+                sb_log("the files of the log in %s are of more than one bus: keep those of one",
+                        recover->config->place.directory);
+                return false;
+        }
+        return false;
+}
+
+/* Find out what counts. Return: 0, -1. */
+static int wal_recover_look(struct wal_recover *recover)
+{
+        static const struct sb_wal_visitor visitor = {
+                .begin = wal_recover_begin_any, .entry = wal_recover_find};
+        int r;
+
+        recover->cut = recover->end->cut;
+        if (recover->config->recover_to && recover->config->recover_to < recover->cut)
+                recover->cut = recover->config->recover_to;
+        recover->words.forgotten = UINT64_MAX;
+        r = sb_wal_reader_visit(recover->reader, &visitor, recover);
+        if (!r && !recover->last && recover->end->sequence)
+                recover->last = recover->end->sequence; /* batches, none of which can be read */
+        if (r)
+                wal_recover_say_failed(recover, r);
+        return r ? -1 : 0;
+}
+
+static void wal_recover_say_done(const struct wal_recover *recover, uint64_t begun_ns)
+{
+        sb_log("brought back: the bus as it was at cut %" PRIu64 ", from batches %" PRIu64
+               " to %" PRIu64 ", %" PRIu64 " entries, in %" PRIu64 " ms",
+                recover->cut, recover->whole_sequence ? recover->whole_sequence : 1, recover->last,
+                recover->entries / 2,
+                (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
+}
+
+int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
+{
+        struct wal_recover recover = {.config = config};
+        uint64_t begun_ns = sb_os_linux.now_ns(sb_os_linux.context);
+        int r = sb_wal_reader_open(directory_fd, NULL, &recover.reader);
+
+        recover.said_ns = begun_ns;
+        if (r) {
+                sb_log("the log in %s cannot be read: %s", config->place.directory, strerror(-r));
+                return -1;
+        }
+        recover.end = sb_wal_reader_end(recover.reader);
+        if (recover.end->hash_seed && config->mode == SB_LOG_NONE) {
+                sb_log("%s has the log of a bus that was durable: say --durability batched or "
+                       "strict to have it back, or move the files wal-* away",
+                        config->place.directory);
+                r = -1;
+        } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
+                   wal_recover_make(&recover, ret)) {
+                r = -1;
+        } else if (recover.last) {
+                wal_recover_say_done(&recover, begun_ns);
+        }
+        sb_wal_reader_close(recover.reader);
+        return r;
+}
