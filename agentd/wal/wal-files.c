@@ -29,7 +29,7 @@ static int wal_files_add(struct sb_wal_files *files, const struct sb_wal_file *f
                 files->room = room;
         }
         files->list[files->count++] =
-                (struct sb_wal_files_entry){file->number, file->reaches_cut, file->size};
+                (struct sb_wal_files_entry){file->number, file->reaches_cut, file->size, false};
         files->first_sequence = file->first_sequence;
         return 0;
 }
@@ -248,6 +248,12 @@ failed:
         return r;
 }
 
+void sb_wal_files_abandon(struct sb_wal_files *files)
+{
+        if (files->count)
+                files->list[files->count - 1].failed = true;
+}
+
 /* ---- old ones ---- */
 
 /* Takes the first file out of the log. */
@@ -255,7 +261,8 @@ static int wal_files_let_go(struct sb_wal_files *files)
 {
         const struct sb_wal_io *io = files->io;
         const struct sb_wal_files_entry *first = &files->list[0];
-        bool keep = files->spare_count < files->spares_wanted && first->size == files->file_size;
+        bool keep = files->spare_count < files->spares_wanted && !first->failed &&
+                    first->size == files->file_size;
         char name[SB_WAL_FILE_NAME_MAX], spare_name[SB_WAL_FILE_NAME_MAX];
         uint32_t spare = files->next_spare++;
         int r;

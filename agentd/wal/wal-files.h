@@ -23,6 +23,7 @@
 #ifndef SB_WAL_FILES_H
 #define SB_WAL_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@
 
 struct sb_wal_files_entry {
         uint64_t number, reaches_cut, size;
+        bool failed; /* a write or a sync of it: it is not used again */
 };
 
 struct sb_wal_files {
@@ -60,6 +62,8 @@ int sb_wal_files_settle(struct sb_wal_files *files);
  * its id, hash_seed, salt, number and size are set here. Return: 0: *ret_file is open and can be
  * written behind its header; -errno: the log is as it was. */
 int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file);
+/* A write or a sync of the last file has failed. */
+void sb_wal_files_abandon(struct sb_wal_files *files);
 /* Makes one spare, if there are fewer than wanted. Return: 0, -errno. */
 int sb_wal_files_prepare(struct sb_wal_files *files);
 /* Lets go of the files with no batch above @cut, but for the last one: they become spares, or go.

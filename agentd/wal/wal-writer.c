@@ -97,6 +97,8 @@ static int wal_writer_fail(struct sb_wal_writer *writer, int r)
 {
         writer->failed = r;
         writer->begun = false;
+        if (writer->file >= 0)
+                sb_wal_files_abandon(&writer->files);
         return r;
 }
 

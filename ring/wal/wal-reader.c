@@ -36,6 +36,7 @@ struct sb_wal_reader {
         int directory_fd;
         struct sb_wal_file *files; /* by number */
         size_t file_count;
+        uint64_t *limits; /* by file: batches from this sequence on begin anew in a later file */
         unsigned char *bytes; /* one frame */
         struct wal_reader_cursor cursor;
         struct sb_wal_end end;
@@ -131,16 +132,34 @@ static int wal_reader_enter(struct sb_wal_reader *reader)
         return header == SB_WAL_HEADER_GOOD && now.salt == file->salt ? 0 : -ESTALE;
 }
 
-/* Whether the frame does not count, because of what the next file says that it follows. */
+/* Finds which batches do not count in which file. A file that begins within a batch lets it count
+ * in the files before; one that begins with it does not, and it may be any later one: a batch can
+ * have failed in its second file. */
+static void wal_reader_find_limits(struct sb_wal_reader *reader)
+{
+        uint64_t limit = UINT64_MAX;
+
+        for (size_t i = reader->file_count; i-- > 0;) {
+                const struct sb_wal_file *file = &reader->files[i];
+                uint64_t own = file->first_sequence + (file->first_frame > 0);
+
+                reader->limits[i] = limit;
+                if (own < limit)
+                        limit = own;
+        }
+}
+
+/* Whether the frame does not count, because of what later files say that they follow. */
 static bool wal_reader_is_void(const struct sb_wal_reader *reader, const struct sb_wal_frame *frame)
 {
         const struct sb_wal_file *next = &reader->files[reader->cursor.index + 1];
 
-        if (reader->cursor.index + 1 == reader->file_count || SB_FAULT(SEQUENCE_UNCHECKED))
+        if (SB_FAULT(SEQUENCE_UNCHECKED))
                 return false;
-        if (frame->batch.sequence != next->first_sequence)
-                return frame->batch.sequence > next->first_sequence;
-        return frame->index >= next->first_frame;
+        if (frame->batch.sequence >= reader->limits[reader->cursor.index])
+                return true;
+        return reader->cursor.index + 1 < reader->file_count &&
+               frame->batch.sequence == next->first_sequence && frame->index >= next->first_frame;
 }
 
 static bool wal_reader_same_batch(const struct sb_wal_batch *a, const struct sb_wal_batch *b)
@@ -242,7 +261,7 @@ static bool wal_reader_cross(struct sb_wal_reader *reader)
         if (!SB_FAULT(SEQUENCE_UNCHECKED) &&
                 (cursor->sequence != next->first_sequence - 1 || cursor->cut != next->previous_cut))
                 return false;
-        if (next->first_frame == 0)
+        if (next->first_frame == 0 || next->first_sequence >= reader->limits[cursor->index + 1])
                 cursor->begun = false;
         else if (!cursor->begun || cursor->next_frame != next->first_frame ||
                  cursor->stream_offset != next->stream_offset)
@@ -438,6 +457,7 @@ static int wal_reader_find_all(struct sb_wal_reader *reader)
         if (!reader->file_count)
                 return 0;
         reader->end.ending = SB_WAL_CLEAN;
+        wal_reader_find_limits(reader);
         r = wal_reader_find_end(reader);
         /* The first place is the one to name. */
         if (before.ending == SB_WAL_DAMAGED && reader->end.ending != SB_WAL_DAMAGED)
@@ -459,9 +479,10 @@ int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_
                 reader->directory_fd = directory_fd;
                 reader->cursor.fd = -1;
                 reader->files = calloc(names.number_count + 1, sizeof(*reader->files));
+                reader->limits = calloc(names.number_count + 1, sizeof(*reader->limits));
                 reader->bytes = malloc(SB_WAL_FRAME_MAX);
         }
-        if (!reader || !reader->files || !reader->bytes)
+        if (!reader || !reader->files || !reader->limits || !reader->bytes)
                 r = -ENOMEM;
         r = r ? r : wal_reader_take_headers(reader, &names, id);
         r = r ? r : wal_reader_find_all(reader);
@@ -484,6 +505,7 @@ struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)
                 return NULL;
         wal_reader_leave(&reader->cursor);
         free(reader->files);
+        free(reader->limits);
         free(reader->bytes);
         free(reader->entry);
         free(reader);

@@ -6,8 +6,8 @@
  * In every other build SB_FAULT(X) is the constant 0, and costs nothing.
  *
  * Always true: each fault is found by a test (kill-faults, model-faults, storm-faults,
- * unit-faults, api-faults). The code that a fault changes is a small helper of its own, so that the
- * protocol reads straight.
+ * unit-faults, api-faults, power-faults). The code that a fault changes is a small helper of its
+ * own, so that the protocol reads straight.
  */
 #ifndef SB_BASE_FAULT_H
 #define SB_BASE_FAULT_H

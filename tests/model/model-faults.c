@@ -273,6 +273,14 @@ static const struct {
         {SB_FAULT_DEAF_FOR_EVER, "tests/api/api-faults"},
         {SB_FAULT_MAP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_MAP_LOCK_UNASKED, "tests/api/api-faults"},
+        {SB_FAULT_FSYNC_LEFT_OUT, "tests/power/power-faults"},
+        {SB_FAULT_RENAME_WITHOUT_DIRECTORY_FSYNC, "tests/power/power-faults"},
+        {SB_FAULT_HEADER_UNSYNCED, "tests/power/power-faults"},
+        {SB_FAULT_SALT_KEPT, "tests/power/power-faults"},
+        {SB_FAULT_WATERMARK_EARLY, "tests/power/power-faults"},
+        {SB_FAULT_NEXT_BATCH_BEFORE_FSYNC, "tests/power/power-faults"},
+        {SB_FAULT_LAST_FRAME_UNCHECKED, "tests/power/power-faults"},
+        {SB_FAULT_SEQUENCE_UNCHECKED, "tests/power/power-faults"},
 };
 
 /* Whether another program finds the fault. */

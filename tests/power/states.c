@@ -1,0 +1,407 @@
+/* What may be left of a directory; see states.h. */
+#define _GNU_SOURCE
+#include "tests/power/states.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shm/base/hash.h"
+
+static void states_fail(const char *what)
+{
+        printf("FAIL %s\n", what);
+        exit(1);
+}
+
+static void states_room(struct states_file *file)
+{
+        if (!file->bytes)
+                file->bytes = calloc(1, FILE_MAX);
+        if (!file->bytes)
+                states_fail("no memory");
+        file->changed = true;
+}
+
+static void states_put(
+        struct states_file *file, const unsigned char *bytes, uint64_t offset, uint32_t len)
+{
+        states_room(file);
+        if (offset + len > FILE_MAX)
+                states_fail("a file of the test is too long");
+        memcpy(file->bytes + offset, bytes, len);
+        if (file->size < offset + len)
+                file->size = (uint32_t)offset + len;
+}
+
+static void states_copy(struct states_file *to, const struct states_file *from)
+{
+        states_room(to);
+        if (to->size > from->size)
+                memset(to->bytes + from->size, 0, to->size - from->size);
+        memcpy(to->bytes, from->bytes, from->size);
+        to->size = from->size;
+        to->changed = false;
+}
+
+/* The bytes of a file as a number. */
+static uint64_t states_look_at(struct states_file *file)
+{
+        if (file->changed)
+                file->look = sb_hash_key(file->bytes, file->size, file->size);
+        file->changed = false;
+        return file->look;
+}
+
+/* ---- names ---- */
+
+static int states_link_find(const struct states_links *links, const char *name)
+{
+        for (uint32_t i = 0; i < links->count; i++)
+                if (!strcmp(links->link[i].name, name))
+                        return (int)i;
+        return -1;
+}
+
+static void states_link_drop(struct states_links *links, const char *name)
+{
+        int i = states_link_find(links, name);
+
+        if (i >= 0)
+                links->link[i] = links->link[--links->count];
+}
+
+static void states_link_put(struct states_links *links, const char *name, uint32_t node)
+{
+        states_link_drop(links, name);
+        if (links->count == LINKS_MAX)
+                states_fail("more names than the test has space for");
+        snprintf(links->link[links->count].name, NAME_MAX_LEN, "%s", name);
+        links->link[links->count++].node = node;
+}
+
+/* Does what the record says to the names. */
+static void states_rename(struct states_links *links, const struct record *record)
+{
+        int i;
+
+        switch (record->kind) {
+        case RECORD_CREATE:
+                states_link_put(links, record->name, record->node);
+                break;
+        case RECORD_UNLINK:
+                states_link_drop(links, record->name);
+                break;
+        case RECORD_RENAME:
+                i = states_link_find(links, record->name);
+                if (i >= 0 && links->link[i].node == record->node)
+                        states_link_drop(links, record->name);
+                states_link_put(links, record->to, record->node);
+                break;
+        default:
+                break;
+        }
+}
+
+/* ---- going over the record ---- */
+
+void states_begin(
+        struct states *states, const struct recorder *recorder, int store_fd, int image_fd)
+{
+        memset(states, 0, sizeof(*states));
+        states->recorder = recorder;
+        states->store_fd = store_fd;
+        states->image_fd = image_fd;
+        for (uint32_t node = 0; node < NODES_MAX; node++)
+                states->stored_fd[node] = -1;
+}
+
+void states_add(struct states *states, const char *name, uint32_t node, const unsigned char *bytes,
+        uint32_t size)
+{
+        states_put(&states->sure[node], bytes, 0, size);
+        states_link_put(&states->sure_links, name, node);
+}
+
+void states_end(struct states *states)
+{
+        for (uint32_t node = 0; node < NODES_MAX; node++) {
+                free(states->sure[node].bytes);
+                free(states->file[node].bytes);
+                free(states->stored[node].bytes);
+                if (states->stored_fd[node] >= 0)
+                        close(states->stored_fd[node]);
+        }
+        memset(states, 0, sizeof(*states));
+}
+
+/* The waiting writes of a file are sure now, but for those that an earlier sync has lost. */
+static void states_settle_file(struct states *states, uint32_t node)
+{
+        uint32_t left = 0;
+
+        for (uint32_t i = 0; i < states->write_count; i++) {
+                const struct record *record = &states->recorder->records[states->writes[i]];
+
+                if (record->node == node && !states->lost_write[i]) {
+                        states_put(&states->sure[node], record->bytes, record->file_offset,
+                                record->len);
+                        continue;
+                }
+                states->writes[left] = states->writes[i];
+                states->lost_write[left++] = states->lost_write[i];
+        }
+        states->write_count = left;
+}
+
+/* What was waiting is sure, and stays in its place behind what is not: of two names for one thing,
+ * the later one counts. */
+static void states_settle_names(struct states *states)
+{
+        uint32_t first = 0;
+
+        for (uint32_t i = 0; i < states->name_count; i++)
+                states->sure_name[i] = states->sure_name[i] || !states->lost_name[i];
+        for (; first < states->name_count && states->sure_name[first]; first++)
+                states_rename(
+                        &states->sure_links, &states->recorder->records[states->names[first]]);
+        states->name_count -= first;
+        memmove(states->names, states->names + first, states->name_count * sizeof(uint32_t));
+        memmove(states->lost_name, states->lost_name + first, states->name_count);
+        memmove(states->sure_name, states->sure_name + first, states->name_count);
+        states->names_waiting = 0;
+        for (uint32_t i = 0; i < states->name_count; i++)
+                states->names_waiting += !states->sure_name[i];
+}
+
+void states_step(struct states *states)
+{
+        uint32_t index = states->at++;
+        const struct record *record = &states->recorder->records[index];
+
+        switch (record->kind) {
+        case RECORD_WRITE:
+                if (states->write_count == WAITING_MAX)
+                        states_fail("too many writes wait for a sync");
+                states->lost_write[states->write_count] = false;
+                states->writes[states->write_count++] = index;
+                break;
+        case RECORD_SYNC:
+                states_settle_file(states, record->node);
+                break;
+        case RECORD_SYNC_FAILED:
+                for (uint32_t i = 0; i < states->write_count; i++)
+                        if (states->recorder->records[states->writes[i]].node == record->node)
+                                states->lost_write[i] = true;
+                break;
+        case RECORD_CREATE:
+        case RECORD_RENAME:
+        case RECORD_UNLINK:
+                if (states->name_count == WAITING_MAX)
+                        states_fail("too many names wait for a sync");
+                states->lost_name[states->name_count] = false;
+                states->sure_name[states->name_count] = false;
+                states->names[states->name_count++] = index;
+                states->names_waiting++;
+                break;
+        case RECORD_DIRECTORY:
+                states_settle_names(states);
+                break;
+        case RECORD_DIRECTORY_FAILED:
+                for (uint32_t i = 0; i < states->name_count; i++)
+                        states->lost_name[i] = !states->sure_name[i];
+                break;
+        default:
+                break;
+        }
+}
+
+/* ---- a state ---- */
+
+static uint64_t states_chance(uint64_t *seed)
+{
+        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return *seed >> 33;
+}
+
+/* Puts the sectors of a write there that the choice lets live. */
+static void states_tear(
+        struct states_file *file, const struct record *record, uint32_t torn, uint64_t *seed)
+{
+        for (uint32_t at = 0; at < record->len; at += SECTOR) {
+                uint32_t len = record->len - at < SECTOR ? record->len - at : SECTOR;
+
+                if (states_chance(seed) % 8 < torn)
+                        states_put(file, record->bytes + at, record->file_offset + at, len);
+        }
+        /* The size may have come to the disk without the bytes. */
+        if (states_chance(seed) % 2 && file->size < record->file_offset + record->len) {
+                states_room(file);
+                file->size = (uint32_t)(record->file_offset + record->len);
+        }
+}
+
+static bool states_bit(uint64_t word, uint32_t i)
+{
+        return word >> (i % 64) & 1;
+}
+
+/* A spare is nothing that the reader looks at. */
+static bool states_is_read(const char *name)
+{
+        return strncmp(name, "wal-spare", 9) != 0;
+}
+
+uint32_t states_visible(const struct states *states)
+{
+        bool visible[NODES_MAX] = {false};
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < states->sure_links.count; i++)
+                if (states_is_read(states->sure_links.link[i].name))
+                        visible[states->sure_links.link[i].node] = true;
+        for (uint32_t i = 0; i < states->name_count; i++) {
+                const struct record *record = &states->recorder->records[states->names[i]];
+
+                if (record->kind == RECORD_RENAME && states_is_read(record->to))
+                        visible[record->node] = true;
+        }
+        for (uint32_t i = 0; i < states->write_count; i++)
+                count += visible[states->recorder->records[states->writes[i]].node];
+        return count;
+}
+
+static void states_choose(struct states *states, const struct states_choice *choice)
+{
+        uint64_t seed = choice->seed;
+
+        states->links = states->sure_links;
+        for (uint32_t i = 0, waiting = 0; i < states->name_count; i++)
+                if (states->sure_name[i] || states_bit(choice->names, waiting++))
+                        states_rename(&states->links, &states->recorder->records[states->names[i]]);
+        for (uint32_t i = 0; i < states->links.count; i++) {
+                uint32_t node = states->links.link[i].node;
+
+                if (!states_is_read(states->links.link[i].name))
+                        continue;
+                if (!states->sure[node].bytes)
+                        states_room(&states->sure[node]);
+                if (!states->sure[node].changed && !states->file[node].changed &&
+                        states->file[node].bytes &&
+                        states->file[node].look == states->sure[node].look)
+                        continue;
+                states_copy(&states->file[node], &states->sure[node]);
+                states->file[node].look = states_look_at(&states->sure[node]);
+        }
+        for (uint32_t i = 0; i < states->write_count; i++) {
+                const struct record *record = &states->recorder->records[states->writes[i]];
+                struct states_file *file = &states->file[record->node];
+
+                if (!states_bit(choice->writes, i))
+                        continue;
+                if (choice->torn)
+                        states_tear(file, record, choice->torn, &seed);
+                else
+                        states_put(file, record->bytes, record->file_offset, record->len);
+        }
+}
+
+/* ---- the image ---- */
+
+/* Writes into the store what differs from what stands there. */
+static void states_store(struct states *states, uint32_t node)
+{
+        const struct states_file *want = &states->file[node];
+        struct states_file *have = &states->stored[node];
+        char name[16];
+
+        if (states->stored_fd[node] < 0) {
+                snprintf(name, sizeof(name), "%u", node);
+                states->stored_fd[node] = openat(
+                        states->store_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+                states_room(have);
+                if (states->stored_fd[node] < 0)
+                        states_fail("the image cannot be made");
+        }
+        if (have->size != want->size && ftruncate(states->stored_fd[node], want->size) < 0)
+                states_fail("the image cannot be cut");
+        if (have->size > want->size)
+                memset(have->bytes + want->size, 0, have->size - want->size);
+        have->size = want->size;
+        for (uint32_t at = 0, end; at < want->size; at = end) {
+                end = at + SECTOR < want->size ? at + SECTOR : want->size;
+                if (!memcmp(want->bytes + at, have->bytes + at, end - at))
+                        continue;
+                /* As many at once as differ. */
+                while (end < want->size && memcmp(want->bytes + end, have->bytes + end, SECTOR))
+                        end = end + SECTOR < want->size ? end + SECTOR : want->size;
+                memcpy(have->bytes + at, want->bytes + at, end - at);
+                if (pwrite(states->stored_fd[node], want->bytes + at, end - at, at) !=
+                        (ssize_t)(end - at))
+                        states_fail("the image cannot be written");
+        }
+}
+
+static void states_link(struct states *states)
+{
+        char node[16];
+
+        for (uint32_t i = states->linked.count; i-- > 0;) {
+                const char *name = states->linked.link[i].name;
+                int at = states_link_find(&states->links, name);
+
+                if (at >= 0 && states->links.link[at].node == states->linked.link[i].node)
+                        continue;
+                (void)unlinkat(states->image_fd, name, 0);
+                states->linked.link[i] = states->linked.link[--states->linked.count];
+        }
+        for (uint32_t i = 0; i < states->links.count; i++) {
+                const char *name = states->links.link[i].name;
+
+                if (!states_is_read(name) || states_link_find(&states->linked, name) >= 0)
+                        continue;
+                snprintf(node, sizeof(node), "%u", states->links.link[i].node);
+                if (linkat(states->store_fd, node, states->image_fd, name, 0) < 0)
+                        states_fail("the image has no links");
+                states_link_put(&states->linked, name, states->links.link[i].node);
+        }
+}
+
+/* What the reader would see, as one number. Names have no order. */
+static uint64_t states_look(struct states *states, uint64_t known)
+{
+        uint64_t sum = known;
+
+        for (uint32_t i = 0; i < states->links.count; i++) {
+                const struct states_file *file = &states->file[states->links.link[i].node];
+                const char *name = states->links.link[i].name;
+
+                if (states_is_read(name))
+                        sum += sb_hash_key(
+                                file->bytes, file->size, sb_hash_key(name, strlen(name), known));
+        }
+        return sum ? sum : 1;
+}
+
+bool states_make(struct states *states, const struct states_choice *choice, uint64_t known)
+{
+        uint64_t look;
+        uint32_t at;
+
+        states_choose(states, choice);
+        look = states_look(states, known);
+        for (at = look % SEEN_MAX; states->seen[at] && states->seen[at] != look;)
+                at = (at + 1) % SEEN_MAX;
+        if (states->seen[at] == look)
+                return false;
+        if (++states->seen_count == SEEN_MAX)
+                states_fail("more states than the test has space for");
+        states->seen[at] = look;
+        for (uint32_t i = 0; i < states->links.count; i++)
+                if (states_is_read(states->links.link[i].name))
+                        states_store(states, states->links.link[i].node);
+        states_link(states);
+        return true;
+}
