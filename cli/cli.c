@@ -99,6 +99,28 @@ static const char *cli_directory_of(const struct cli *cli)
                        : "a bus without a place";
 }
 
+/* Nothing survives power loss: on this bus, or because of the disk. */
+static int cli_fail_durable(const struct cli *cli, const char *what)
+{
+        struct sb_bus *bus = NULL;
+        int error = -1;
+
+        if (sb_admin_open(cli->bus, &bus) == 0)
+                error = sb_admin_log_error(bus);
+        sb_close(bus);
+
+        if (error < 0)
+                cli_say("%s: this bus is volatile, nothing was written: leave out --durability, or "
+                        "start agentd with --durability batched",
+                        what);
+        else
+                cli_say("%s: it was written and can be seen, but it is not durable: the log cannot "
+                        "be written (%s). `agentctl %sstat` says how it is now, %s/agentd.log more",
+                        what, error ? strerror(error) : "it works again", cli_bus_words(cli),
+                        cli_directory_of(cli));
+        return CLI_FAILED;
+}
+
 int cli_fail(const struct cli *cli, const char *what, int result)
 {
         const char *words = cli_bus_words(cli);
@@ -151,10 +173,7 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         what, words, words);
                 return CLI_FAILED;
         case SB_E_NOT_DURABLE:
-                cli_say("%s: this bus is volatile, nothing was written: leave out --durability "
-                        "strict",
-                        what);
-                return CLI_FAILED;
+                return cli_fail_durable(cli, what);
         case -EPROTONOSUPPORT:
                 cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use "
                         "its own agentctl",

@@ -18,6 +18,13 @@ static const struct sb_admin_holder *look_holder_of(
         return &none;
 }
 
+static const char *look_durability(const struct sb_admin_stat *stat)
+{
+        return stat->durability == SB_STRICT    ? "strict"
+               : stat->durability == SB_BATCHED ? "batched"
+                                                : "volatile";
+}
+
 static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char id[40];
@@ -48,11 +55,31 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_number("clock", stat->clock);
         cli_json_number("safe", stat->stable);
         cli_json_number("era", stat->era);
+        cli_json_text("durability", look_durability(stat));
+        cli_json_number("durable", stat->durable);
+        cli_json_number("log_errno", (uint64_t)stat->log_error);
+        cli_json_number("log_pid", stat->log_pid);
         cli_json_number("age_ms", stat->age_ns / 1000000);
         cli_json_number("keeper_pid", stat->supervisor_pid);
         cli_json_number("engine_pid", stat->engine_pid);
         cli_json_number("engine_generation", stat->engine_generation);
         cli_json_end();
+}
+
+static void look_print_log(const struct sb_admin_stat *stat)
+{
+        if (stat->durability < SB_BATCHED)
+                printf("durability   volatile: nothing survives power loss\n");
+        else if (stat->log_error)
+                printf("durability   %s, up to cut %" PRIu64
+                       ". NOTHING BECOMES DURABLE NOW, the log cannot be written: %s\n",
+                        look_durability(stat), stat->durable, strerror(stat->log_error));
+        else if (stat->log_pid)
+                printf("durability   %s, up to cut %" PRIu64 "; the log is process %u\n",
+                        look_durability(stat), stat->durable, stat->log_pid);
+        else
+                printf("durability   %s, up to cut %" PRIu64 "; the log does not run\n",
+                        look_durability(stat), stat->durable);
 }
 
 static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
@@ -81,6 +108,7 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %" PRIu64 "\n", stat->clock,
                 stat->stable, stat->era);
+        look_print_log(stat);
         printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->supervisor_pid,
                 stat->engine_pid, stat->engine_generation);
 }

@@ -38,6 +38,10 @@ struct sb_admin_stat {
         uint32_t supervisor_pid, engine_pid;
         uint64_t age_ns;
         uint64_t id[2];
+        uint32_t durability; /* enum sb_durability that the bus was started with */
+        int log_error;       /* errno: why nothing becomes durable now; 0: it does */
+        uint64_t durable;    /* the last cut that survives power loss */
+        uint32_t log_pid;    /* 0: the log does not run */
 };
 
 struct sb_admin_client {
@@ -107,6 +111,8 @@ enum sb_admin_full sb_admin_full(const struct sb_bus *bus);
 
 /* Fill in all of @ret. Return: 0, SB_E_DETACHED. Cost: a walk over all cells and all units. */
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
+/* What the log has met: errno; 0: nothing; -1: the bus has none. Cost: two loads. */
+int sb_admin_log_error(const struct sb_bus *bus);
 
 /* Describe the first attached client from record *number on; *number moves behind it. Return: 0,
  * SB_E_NOT_FOUND, SB_E_DETACHED. Cost: a look at each guard word of that record. */
