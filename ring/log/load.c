@@ -28,7 +28,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/clock.h"
-#include "shm/notify/ring.h"
+#include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reclaim.h"
@@ -209,8 +209,6 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
         attempt->block = 0;
         if (!stays)
                 load_free(handle, head);
-        if (spot->word & SB_CELL_KEPT)
-                sb_ring_tell(handle, sb_node_at(&handle->segment, version->node), version);
         load_note(handle, attempt->version, spot, version);
         if (load->newest < attempt->version->stamp)
                 load->newest = attempt->version->stamp;
@@ -235,9 +233,7 @@ static int load_make_key(struct sb_handle *handle, struct attempt *attempt, stru
         if (r)
                 return r;
         r = sb_key_make(handle, version->key, version->key_len, attempt->hash, &attempt->supplies);
-        if (r == SB_E_FULL)
-                sb_limbo_leave(handle); /* a node without a cell, which a sweep takes out */
-        if (r)
+        if (r) /* it may have left a node without a cell, which the next sweep takes out */
                 return r;
         return sb_key_find(handle, version->key, version->key_len, attempt->hash, ret) ? 0 : -EIO;
 }
@@ -314,6 +310,18 @@ int sb_load_version(struct sb_load *load, const struct sb_load_version *version)
         }
         load_work(load->handle);
         return r;
+}
+
+void sb_load_fetch(struct sb_load *load, const void *key, uint32_t key_len)
+{
+        const struct sb_segment *segment = &load->handle->segment;
+        uint64_t hash = sb_hash_key(key, key_len, segment->seed), *place;
+
+        place = &load->fetched[load->fetched_count++ % SB_LOAD_FETCH];
+        (void)sb_find_fetch_version(load->handle, *place);
+        *place = hash;
+        sb_find_fetch_bucket(load->handle, hash);
+        __builtin_prefetch(&segment->floors[sb_index_home(segment, hash)]);
 }
 
 /* ---- the whole ---- */

@@ -8,9 +8,9 @@
  *
  * The stored versions are read twice, because rules and marks are stored keys too (layout/
  * reserved.h), and say how much of all other keys' past is kept. The first reading takes the bus's
- * own keys, the second one all others; each passes over what the other one takes, so the caller may
- * hand over everything in both. Between the two, the tables of rules and marks are made from their
- * keys.
+ * own keys, of which the newest versions alone count, the second one all others; each passes over
+ * what the other one takes, so the caller may hand over everything in both. Between the two, the
+ * tables of rules and marks are made from their keys.
  *
  * The versions of one key come in ascending order. What is not newer than what the key has already
  * is a duplicate, and is passed over: so a checkpoint of which the parts were written at different
@@ -45,11 +45,16 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
+/* So many versions lie between the two steps in which a key's memory comes. */
+#define SB_LOAD_FETCH 8u
+
 /* A loading; its members are load.c's. */
 struct sb_load {
         struct sb_handle *handle;
         uint64_t newest; /* the highest stamp of what was loaded */
         uint64_t cut;    /* of the bus that is loaded; 0: the first reading is going on */
+        uint64_t fetched[SB_LOAD_FETCH]; /* hashes of which the buckets are on their way */
+        uint32_t fetched_count;
 };
 
 /* One stored version. */
@@ -86,6 +91,11 @@ int sb_load_begin(struct sb_handle *handle, struct sb_load *ret);
  * round), or its stamp is above the cut; -EIO: the segment is damaged. Cost: as of a set; where
  * memory is short, that of a sweep. */
 int sb_load_version(struct sb_load *load, const struct sb_load_version *version);
+
+/* Has the memory come that sb_load_version() will read for a key: of the version that lies
+ * 2 * SB_LOAD_FETCH behind the next one, each time. It changes nothing but the time that loading
+ * takes. Cost: a hash. */
+void sb_load_fetch(struct sb_load *load, const void *key, uint32_t key_len);
 
 /* Ends the first reading and begins the second: makes the tables of rules and marks. Once.
  * Return: 0; -EBADMSG: something loaded so far is stamped above the cut, or a mark names a cut

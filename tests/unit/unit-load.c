@@ -1,176 +1,18 @@
 /*
  * Loading (ring/log/load.h), sentence by sentence: what is taken and what is passed over, what
  * stays, what is refused, and what the segment says of itself afterwards. A whole bus with its past
- * is loaded by unit-load-bus.
+ * is loaded by unit-load-bus; memory is unit-load-memory's matter.
  */
 #include <errno.h>
 
 #include "ring/op/keep.h"
-#include "ring/log/load.h"
 #include "ring/op/mark.h"
-#include "ring/op/past.h"
-#include "shm/base/result.h"
-#include "shm/base/word.h"
 #include "shm/history/named.h"
-#include "shm/history/past.h"
-#include "shm/history/rules.h"
 #include "shm/history/times.h"
 #include "shm/keys/index.h"
-#include "shm/keys/order.h"
-#include "shm/layout/report.h"
-#include "shm/layout/reserved.h"
-#include "shm/memory/guard.h"
-#include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
-#include "shm/upkeep/check.h"
-#include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
-
-static struct sb_load load;
-static unsigned char bytes[1 << 20];
-
-static struct sb_superblock *super(void)
-{
-        return writer.segment.super;
-}
-
-static bool begin(uint64_t size)
-{
-        return make_bus(size) && !sb_load_begin(&writer, &load);
-}
-
-/* The second reading, of a bus at this cut that had let go of nothing. */
-static int turn(uint64_t cut)
-{
-        struct sb_load_words words = {.cut = cut};
-
-        return sb_load_turn(&load, &words);
-}
-
-static int give(const void *key, uint32_t key_len, uint32_t kind, uint64_t rev, uint64_t stamp,
-        const void *value, uint64_t value_len)
-{
-        struct sb_load_version version = {.key = key,
-                .key_len = key_len,
-                .kind = kind,
-                .rev = rev,
-                .stamp = stamp,
-                .value = value,
-                .value_len = value_len};
-
-        return sb_load_version(&load, &version);
-}
-
-/* A version of which the value is its revision. */
-static int value(const char *key, uint64_t rev, uint64_t stamp)
-{
-        return give(key, (uint32_t)strlen(key), SB_VERSION_VALUE, rev, stamp, &rev, 8);
-}
-
-static int deleted(const char *key, uint64_t rev, uint64_t stamp)
-{
-        return give(key, (uint32_t)strlen(key), SB_VERSION_DELETED, rev, stamp, NULL, 0);
-}
-
-static int rule(
-        const char *key, bool prefix, uint64_t word, uint64_t since, uint64_t rev, uint64_t stamp)
-{
-        struct sb_rule_value held = {.word = word, .since = since};
-        unsigned char name[SB_KEY_LEN_MAX];
-        uint32_t len = sb_rules_key(key, (uint32_t)strlen(key), prefix, name);
-
-        return give(name, len, SB_VERSION_VALUE, rev, stamp, &held, sizeof(held));
-}
-
-static int mark_of(const char *name, uint64_t cut, uint32_t index, uint64_t owner, uint64_t stamp)
-{
-        struct sb_named_value held = {.cut = cut, .owner = owner, .index = index};
-        unsigned char key[SB_KEY_LEN_MAX];
-        uint32_t len = (uint32_t)strlen(name);
-
-        memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
-        memcpy(key + SB_MARK_PREFIX, name, len);
-        return give(key, SB_MARK_PREFIX + len, SB_VERSION_VALUE, 1, stamp, &held, sizeof(held));
-}
-
-/* The revision of a key's newest value; 0: it has none. */
-static uint64_t rev_of(const char *key)
-{
-        struct sb_version *version;
-        uint64_t rev;
-
-        sb_pin(&reader);
-        version = find(key);
-        rev = version && sb_version_has_value(version) ? version->rev : 0;
-        sb_unpin(&reader);
-        return rev;
-}
-
-/* The revisions in a key's chain, the newest first, each followed by '-', or by '~' where its link
- * says TRIMMED; what a delete wrote has a 'd'. */
-__attribute__((noipa)) static const char *chain_of(const char *key)
-{
-        static char text[4096];
-        uint32_t len = (uint32_t)strlen(key), at = 0;
-        struct sb_version *version;
-
-        text[0] = '\0';
-        sb_pin(&reader);
-        version = sb_past_head(&reader, key, len, sb_hash_key(key, len, reader.segment.seed));
-        while (version && at < sizeof(text) - 64) {
-                uint64_t link = sb_load_relaxed(&version->prev);
-
-                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER) {
-                        at += (uint32_t)snprintf(text + at, sizeof(text) - at, "?");
-                        break;
-                }
-                at += (uint32_t)snprintf(text + at, sizeof(text) - at, "%ju%s%c",
-                        (uintmax_t)version->rev, sb_version_has_value(version) ? "" : "d",
-                        link & SB_PREV_TRIMMED ? '~' : '-');
-                version = sb_version_at(&reader.segment, link & SB_OFFSET_MASK);
-        }
-        sb_unpin(&reader);
-        return text;
-}
-
-static bool chain_is(const char *key, const char *wanted)
-{
-        if (!strcmp(chain_of(key), wanted))
-                return true;
-        printf("# %s: %s instead of %s\n", key, chain_of(key), wanted);
-        return false;
-}
-
-/* What a read of the past answers: the revision; 0: no value; -1: not known. */
-static int64_t past_of(const char *key, uint64_t cut)
-{
-        struct sb_version *version = NULL;
-        int r = sb_past_get(&reader, key, (uint32_t)strlen(key), cut, 0, &version);
-
-        return r == 0                ? (int64_t)version->rev
-               : r == SB_E_NOT_FOUND ? 0
-               : r == SB_E_LAPPED    ? -1
-                                     : -2;
-}
-
-static bool is_sound(struct sb_check_report *ret)
-{
-        if (sb_check(&reader, true, ret))
-                return false;
-        for (uint32_t i = 0; i < ret->problem_count && i < 8; i++)
-                printf("# %s\n", ret->problems[i]);
-        return !ret->problem_count && !ret->blocks_lost;
-}
-
-static bool sound(void)
-{
-        struct sb_check_report report;
-
-        return is_sound(&report);
-}
-
-#define ALL  SB_RULE_WORD(SB_RULE_ALL, 0)
-#define LAST SB_RULE_WORD(SB_RULE_LAST, 3)
+#include "tests/unit/load.h"
 
 /* ---- readings ---- */
 
@@ -229,6 +71,25 @@ static void test_there_are_two_readings_and_each_takes_its_own_keys(void)
         CHECK(sb_past_kept(&reader, "k", 1, 5) && !sb_past_kept(&reader, "k", 1, 4));
         sb_unpin(&reader);
         CHECK(sound());
+        unmake_bus();
+}
+
+static void test_of_the_buss_own_keys_the_newest_versions_are_loaded(void)
+{
+        struct sb_check_report report;
+
+        CHECK(begin(1 << 20));
+        for (uint64_t rev = 1; rev < 100; rev++) {
+                CHECK(!rule("k", true, SB_RULE_WORD(SB_RULE_LAST, rev), 5, rev, 10 + rev));
+                CHECK(is_sound(&report) && report.versions == 1);
+        }
+        CHECK(!turn(200) && !sb_load_end(&load) && sound());
+        {
+                uint64_t word;
+
+                CHECK(!sb_keep_look_up(&reader, "k", 1, true, &word));
+                CHECK_EQ(word, SB_RULE_WORD(SB_RULE_LAST, 99));
+        }
         unmake_bus();
 }
 
@@ -329,6 +190,12 @@ static void test_nothing_above_the_cut_is_loaded(void)
 
 static void test_the_clock_goes_on_above_the_cut(void)
 {
+        CHECK(begin(1 << 20));
+        for (uint64_t stamp = 2; stamp < 20; stamp += stamp % 3) {
+                CHECK(!rule("k", true, ALL, 2, stamp, stamp));
+                CHECK(sb_load_relaxed(&super()->clock) > stamp);
+        }
+        unmake_bus();
         for (uint64_t cut = 2; cut < 100; cut += 7) {
                 struct sb_version *version;
 
@@ -336,6 +203,7 @@ static void test_the_clock_goes_on_above_the_cut(void)
                 CHECK(!value("k", 9, cut) && !sb_load_end(&load));
                 CHECK(sb_load_relaxed(&super()->clock) > cut);
                 CHECK(sb_load_relaxed(&super()->stable) >= cut);
+                CHECK(sb_load_relaxed(&super()->sweep_wanted) != sb_load_relaxed(&super()->swept));
                 CHECK(sb_load_relaxed(&super()->stable) < sb_load_relaxed(&super()->clock));
                 CHECK_EQ(past_of("k", cut), 9);
                 CHECK(!put(&reader, "k", "v", 1) && rev_of("k") == 10);
@@ -437,6 +305,64 @@ static void test_a_rule_that_was_being_written_is_finished_later(void)
         CHECK(!sb_keep_repair(&writer));
         CHECK(past_of("ka", 40) == -1 && !past_of("ka", sb_clock_take_cut(&writer)));
         CHECK(sound());
+        unmake_bus();
+}
+
+/* Deletes of other keys, so many that what is noted is worked off. */
+static bool work(uint64_t stamp)
+{
+        char key[16];
+
+        for (uint32_t i = 0; i < 200; i++) {
+                snprintf(key, sizeof(key), "work%03u", i);
+                if (deleted(key, 1, stamp))
+                        return false;
+        }
+        return true;
+}
+
+static void test_a_delete_that_was_replaced_above_the_floor_stays(void)
+{
+        static const uint64_t words_of_rules[] = {SB_RULE_WORD(SB_RULE_LAST, 5),
+                SB_RULE_WORD(SB_RULE_SPAN, 1), SB_RULE_WORD(SB_RULE_ALL, 0)};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                struct sb_load_words words = {.cut = 1000, .history_floor = 500};
+
+                CHECK(begin(1 << 20) && !rule("k", true, words_of_rules[i], 5, 1, 10));
+                CHECK(!sb_load_turn(&load, &words));
+                CHECK(!value("k", 63, 397) && !value("k", 64, 398) && work(390));
+                CHECK(!value("k", 128, 399) && !deleted("k", 129, 400) && work(401));
+                CHECK(!value("k", 130, 600) && !sb_load_end(&load));
+                CHECK(past_of("k", 600) == 130 && past_of("k", 550) == 0);
+                CHECK(!strncmp(chain_of("k"), "130-129d", 8) && sound());
+                unmake_bus();
+        }
+}
+
+static void test_the_last_versions_alone_stay_of_a_key_that_has_many(void)
+{
+        struct sb_check_report report;
+
+        CHECK(begin(1 << 24) && !rule("", true, LAST, 2, 1, 3) && !turn(200000));
+        for (uint64_t i = 0; i < 40000; i++)
+                CHECK(!value(i % 2 ? "one" : "other", i / 2 + 1, 10 + i));
+        CHECK(is_sound(&report) && report.versions < 20000);
+        CHECK(!sb_load_end(&load) && past_of("one", 200000) == 20000);
+        CHECK(past_of("one", 40007) == 19999 && past_of("one", 40005) == 19998);
+        unmake_bus();
+}
+
+static void test_rules_that_are_there_are_announced_and_no_others(void)
+{
+        unsigned char name[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key("four", 4, true, name);
+
+        CHECK(begin(1 << 20) && !rule("abc", true, ALL, 2, 1, 10) &&
+                !rule("de", false, ALL, 2, 1, 10));
+        CHECK(!give(name, len, SB_VERSION_DELETED, 5, 11, NULL, 0) && !turn(60));
+        CHECK_EQ(sb_load_relaxed(&super()->rule_count), 2);
+        CHECK_EQ(sb_load_relaxed(&super()->rule_lengths[0]), 1 << 3);
         unmake_bus();
 }
 
@@ -628,6 +554,24 @@ static void test_what_was_forgotten_before_stays_forgotten(void)
         }
 }
 
+static void test_a_reserved_key_that_went_in_the_first_reading_is_forgotten(void)
+{
+        struct sb_load_words words = {.cut = 200, .forgotten = 20};
+        char key[32];
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 200; i++) {
+                memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
+                snprintf(key + SB_MARK_PREFIX, 8, "%03u", i);
+                CHECK(!give(key, SB_MARK_PREFIX + 3, SB_VERSION_DELETED, 2, 90, NULL, 0));
+                CHECK(!give(key, SB_MARK_PREFIX + 2, SB_VERSION_VALUE, i + 1, 91 + i / 2, "", 0));
+        }
+        CHECK_EQ(sb_load_relaxed(&super()->forgotten), 90);
+        CHECK(!sb_load_turn(&load, &words));
+        CHECK_EQ(sb_load_relaxed(&super()->forgotten), 90);
+        unmake_bus();
+}
+
 static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
 {
         static uint64_t floors[4096];
@@ -637,6 +581,16 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
         sb_load_floor(&load, "k", 1, 500);
         sb_load_floor(&load, "k", 1, 400);
         CHECK(!sb_load_end(&load) && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
+        unmake_bus();
+        /* In a bus with as many buckets each has its own again. */
+        wish.bucket_count = 0;
+        CHECK(make_bus_of(&wish) && !sb_load_begin(&writer, &load) && !turn(60));
+        CHECK(writer.segment.bucket_count <= 4096);
+        for (uint32_t i = 0; i < writer.segment.bucket_count; i++)
+                floors[i] = draw(1000);
+        sb_load_floors(&load, 7, floors, writer.segment.bucket_count);
+        for (uint32_t i = 0; i < writer.segment.bucket_count; i++)
+                CHECK_EQ(sb_load_relaxed(&writer.segment.floors[i]), floors[i]);
         unmake_bus();
         for (uint32_t count = 1; count <= 4096; count = count * 3 / 2 + 1)
                 for (wish.bucket_count = 16; wish.bucket_count <= 1024; wish.bucket_count *= 4) {
@@ -663,122 +617,6 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
                         CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX), 2000);
                         unmake_bus();
                 }
-}
-
-/* ---- memory ---- */
-
-static void test_a_full_segment_says_so_and_has_what_came_before(void)
-{
-        uint64_t count, rev = 0;
-        char key[16];
-        int r = 0;
-
-        CHECK(begin(1 << 20) && !rule("", true, ALL, 2, 1, 3) && !turn(100000));
-        CHECK(!value("first", 1, 10));
-        for (count = 0; !r; count++) {
-                snprintf(key, sizeof(key), "%06u", (uint32_t)(count * 7919 % 1000003));
-                r = give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300);
-        }
-        CHECK_EQ(r, SB_E_FULL);
-        CHECK(count > 1000 && sound());
-        /* Neither a new key nor another version of one that is there; a delete goes on. */
-        CHECK_EQ(give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300), SB_E_FULL);
-        CHECK_EQ(give("first", 5, SB_VERSION_VALUE, 2, 20 + count, bytes, 3000), SB_E_FULL);
-        CHECK(!rev_of(key) && rev_of("first") == 1 && sound());
-        CHECK(!deleted("first", 2, 20 + count) && !rev_of("first") && chain_is("first", "2d-1-"));
-        while (count-- > 1) {
-                snprintf(key, sizeof(key), "%06u", (uint32_t)((count - 1) * 7919 % 1000003));
-                rev += rev_of(key);
-        }
-        CHECK(rev > 1000 && !sb_load_end(&load) && sound());
-        unmake_bus();
-}
-
-static void test_a_million_overwrites_need_no_more_memory_than_the_keys(void)
-{
-        struct sb_check_report report;
-        char key[16];
-
-        CHECK(begin(1 << 20) && !turn(2000000));
-        for (uint64_t i = 0; i < 1000000; i++) {
-                uint32_t n = (uint32_t)(i % 1000);
-
-                snprintf(key, sizeof(key), "k%04u", n);
-                if (give(key, 5, SB_VERSION_VALUE, i / 1000 + 1, i + 10, bytes, 100 + i * 31 % 200))
-                        TEST_FAIL("version %ju", (uintmax_t)i);
-        }
-        CHECK(!sb_load_end(&load) && is_sound(&report));
-        CHECK(report.keys == 1000 && report.versions == 1000 && rev_of("k0999") == 1000);
-        unmake_bus();
-}
-
-static void test_large_values_that_are_replaced_leave_their_units(void)
-{
-        CHECK(begin(4 << 20) && !turn(2000));
-        for (uint64_t rev = 1; rev <= 300; rev++)
-                CHECK(!give("large", 5, SB_VERSION_VALUE, rev, rev + 5, bytes,
-                        (1 << 19) + rev % 5 * 100000));
-        CHECK(!sb_load_end(&load) && sound());
-        unmake_bus();
-}
-
-static void test_keys_that_came_and_went_leave_no_memory_behind(void)
-{
-        struct sb_check_report report;
-        char key[16];
-
-        CHECK(begin(1 << 20) && !turn(2000000));
-        for (uint32_t i = 0; i < 100000; i++) {
-                snprintf(key, sizeof(key), "k%06u", i);
-                CHECK(!give(key, 7, SB_VERSION_VALUE, 1, i + 10, bytes, 100));
-                CHECK(!give(key, 7, SB_VERSION_DELETED, 2, i + 10, NULL, 0));
-        }
-        CHECK(!sb_load_end(&load) && is_sound(&report) && report.nodes == 0);
-        unmake_bus();
-}
-
-static void test_reserved_keys_that_came_and_went_leave_no_memory_behind(void)
-{
-        char key[32];
-
-        CHECK(begin(1 << 20));
-        for (uint32_t i = 0; i < 100000; i++) {
-                memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
-                snprintf(key + SB_MARK_PREFIX, 8, "%06u", i);
-                CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_VALUE, 1, i + 10, bytes, 24));
-                CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_DELETED, 2, i + 11, NULL, 0));
-        }
-        CHECK(!turn(200000) && !sb_load_end(&load) && sound());
-        unmake_bus();
-}
-
-static void test_a_history_of_the_last_versions_fits_where_it_fitted(void)
-{
-        static const uint32_t numbers[] = {3, 40, 200};
-        char key[16];
-
-        for (uint32_t which = 0; which < 3; which++) {
-                uint32_t keys = 1500 / numbers[which];
-                struct sb_check_report report;
-
-                CHECK(begin(1 << 20));
-                CHECK(!rule("", true, SB_RULE_WORD(SB_RULE_LAST, numbers[which]), 2, 1, 3));
-                CHECK(!turn(2000000));
-                for (uint64_t i = 0; i < 200000; i++) {
-                        snprintf(key, sizeof(key), "k%04u", (uint32_t)(i % keys));
-                        if (give(key, 5, SB_VERSION_VALUE, i / keys + 1, i + 10, bytes, 150))
-                                TEST_FAIL("last %u: version %ju", numbers[which], (uintmax_t)i);
-                }
-                CHECK(!sb_load_end(&load) && sound());
-                sb_work_all(&writer, true);
-                CHECK(is_sound(&report));
-                /* One more of each, and the rule's key. */
-                CHECK(report.versions <= (uint64_t)(numbers[which] + 1) * keys + 1);
-                CHECK(report.versions >= (uint64_t)numbers[which] * keys);
-                for (uint32_t i = 0; i < numbers[which]; i++)
-                        CHECK(past_of("k0000", sb_load_relaxed(&super()->clock) - 1) > 0);
-                unmake_bus();
-        }
 }
 
 /* ---- times ---- */
@@ -843,58 +681,13 @@ static void test_a_time_to_come_counts_as_now(void)
         unmake_bus();
 }
 
-/* ---- speed ---- */
-
-static uint64_t elapsed_ns(void)
-{
-        return sb_os_linux.now_ns(sb_os_linux.context);
-}
-
-/* Loads @count keys; every key's number is its place times @step. Return: versions a second. */
-static double load_keys(uint32_t count, uint32_t step, uint64_t rev)
-{
-        uint64_t from = elapsed_ns();
-        char key[16];
-
-        for (uint32_t i = 0; i < count; i++) {
-                uint64_t place = (uint64_t)i * step % count;
-
-                for (uint32_t digit = 8; digit-- > 0; place /= 10)
-                        key[digit] = (char)('0' + place % 10);
-                if (give(key, 8, SB_VERSION_VALUE, rev, 10 + rev, bytes, 100))
-                        return 0;
-        }
-        return count * 1e9 / (double)(elapsed_ns() - from);
-}
-
-static void test_many_keys_are_loaded(void)
-{
-        const uint32_t count = 200000;
-        struct sb_check_report report;
-        double ordered, again, mixed;
-
-        CHECK(begin(UINT64_C(256) << 20) && !turn(100));
-        ordered = load_keys(count, 1, 1);
-        again = load_keys(count, 77977, 2);
-        CHECK(ordered > 0 && again > 0);
-        CHECK(!sb_load_end(&load) && is_sound(&report));
-        CHECK(report.keys == count && report.versions == count);
-        unmake_bus();
-        CHECK(begin(UINT64_C(256) << 20) && !turn(100));
-        mixed = load_keys(count, 77977, 1);
-        CHECK(mixed > 0 && !sb_load_end(&load));
-        unmake_bus();
-        TEST_NOTE("million versions a second: keys in order %.2f, in any order %.2f, overwrites "
-                  "%.2f",
-                ordered / 1e6, mixed / 1e6, again / 1e6);
-}
-
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_loaded_key_reads_as_it_was_written);
         RUN(test_loading_begins_in_an_empty_segment_alone);
         RUN(test_there_are_two_readings_and_each_takes_its_own_keys);
+        RUN(test_of_the_buss_own_keys_the_newest_versions_are_loaded);
         RUN(test_what_is_not_newer_is_passed_over);
         RUN(test_versions_with_one_stamp_come_in_the_order_of_their_revisions);
         RUN(test_what_contradicts_itself_is_refused);
@@ -905,6 +698,9 @@ int main(int argc, char **argv)
         RUN(test_what_no_rule_and_no_mark_keeps_is_freed_at_once);
         RUN(test_a_rule_keeps_what_came_before_its_key_and_after);
         RUN(test_a_rule_that_was_being_written_is_finished_later);
+        RUN(test_a_delete_that_was_replaced_above_the_floor_stays);
+        RUN(test_the_last_versions_alone_stay_of_a_key_that_has_many);
+        RUN(test_rules_that_are_there_are_announced_and_no_others);
         RUN(test_what_the_floor_of_history_let_go_is_not_known);
         RUN(test_a_mark_keeps_its_cut_wherever_its_key_was_stored);
         RUN(test_marks_are_known_also_where_the_clock_stood_already);
@@ -915,15 +711,9 @@ int main(int argc, char **argv)
         RUN(test_a_deleted_key_is_made_anew_above_its_revisions);
         RUN(test_a_key_that_comes_back_in_the_log_is_there);
         RUN(test_what_was_forgotten_before_stays_forgotten);
+        RUN(test_a_reserved_key_that_went_in_the_first_reading_is_forgotten);
         RUN(test_a_floor_is_a_keys_or_comes_with_all_others);
-        RUN(test_a_full_segment_says_so_and_has_what_came_before);
-        RUN(test_a_million_overwrites_need_no_more_memory_than_the_keys);
-        RUN(test_large_values_that_are_replaced_leave_their_units);
-        RUN(test_keys_that_came_and_went_leave_no_memory_behind);
-        RUN(test_reserved_keys_that_came_and_went_leave_no_memory_behind);
-        RUN(test_a_history_of_the_last_versions_fits_where_it_fitted);
         RUN(test_cuts_of_before_are_found_by_their_time);
         RUN(test_a_time_to_come_counts_as_now);
-        RUN(test_many_keys_are_loaded);
         return test_end();
 }
