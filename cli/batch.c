@@ -2,99 +2,48 @@
  * The command batch: one command a line from standard input, on one attachment to the bus, and with
  * --txn in one transaction.
  *
- * Lines are taken out of one buffer. Before more is read, the answers to what was read are written
- * out, so that a program which waits for an answer before it writes the next line gets it, and a
- * long file costs few system calls.
+ * Before more is read, the answers to what was read are written out (lines.h).
  *
  * Always true: a line is done whole, in order, and nothing behind the first line that fails. With
  * --txn nothing is written unless all lines are done and the input has ended.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <mimalloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/words.h"
 #include "libclient/core/admin.h"
 
 #define WORDS_MAX    32
-#define INPUT_SIZE   65536
 #define LINE_PLENTY  (1u << 20) /* bytes; a longer line is compared with what the bus can take */
 #define LINE_BESIDES 16384      /* bytes of a line that are no value: a key, options */
 
 struct batch {
         struct cli *cli;
         struct sb_bus *bus;
-        char *bytes; /* what was read; bytes[at] to bytes[len] is not done yet */
-        size_t at, len, size;
-        size_t line_max; /* bytes of the longest line that can be a command; 0: not asked for yet */
+        struct cli_lines lines;
         uint64_t line_number;
-        bool ended; /* there is no more input */
 };
 
 /* A line that is too long for any command shall not take all memory: each byte of a value has four
- * characters at most. */
-static int batch_check_length(struct batch *batch)
+ * characters at most. Return: 0: it may be longer; or an exit code after a message. */
+static int batch_allow_length(struct batch *batch)
 {
         struct sb_admin_stat stat = {0};
-        size_t len = batch->len - batch->at;
         int r;
 
-        if (len < LINE_PLENTY)
-                return 0;
-        if (batch->line_max == 0) {
-                r = sb_admin_stat(batch->bus, &stat); /* it walks over all keys */
-                if (r != 0)
-                        return cli_fail(batch->cli, "standard input", r);
-                batch->line_max = 4 * stat.value_len_max + LINE_BESIDES;
-        }
-        if (len <= batch->line_max)
-                return 0;
-        return cli_usage(
-                "it is longer than any command on this bus can be: %zu bytes and no end", len);
-}
-
-/* Make room behind what is not done yet, for one byte more than is read. */
-static int batch_make_room(struct batch *batch)
-{
-        char *larger;
-
-        if (batch->at != 0) {
-                memmove(batch->bytes, batch->bytes + batch->at, batch->len - batch->at);
-                batch->len -= batch->at;
-                batch->at = 0;
-        }
-        if (batch->size - batch->len > INPUT_SIZE / 2)
-                return 0;
-        larger = mi_realloc(batch->bytes, batch->size + batch->len + INPUT_SIZE);
-        if (!larger)
-                return cli_fail(batch->cli, "standard input", -ENOMEM);
-        batch->bytes = larger;
-        batch->size += batch->len + INPUT_SIZE;
-        return 0;
-}
-
-/* Read what there is, up to the room. Return: 0, or an exit code after a message. */
-static int batch_read_more(struct batch *batch)
-{
-        ssize_t got;
-        int r = batch_check_length(batch);
-
-        if (r == 0)
-                r = batch_make_room(batch);
+        if (batch->lines.line_max != LINE_PLENTY)
+                return cli_usage("it is longer than any command on this bus can be: %zu bytes and "
+                                 "no end",
+                        batch->lines.len - batch->lines.at);
+        r = sb_admin_stat(batch->bus, &stat); /* it walks over all keys */
         if (r != 0)
-                return r;
-        fflush(stdout); /* main says it when this fails */
-        do
-                got = read(STDIN_FILENO, batch->bytes + batch->len, batch->size - batch->len - 1);
-        while (got < 0 && errno == EINTR);
-        if (got < 0)
-                return cli_fail(batch->cli, "standard input", -errno);
-        batch->len += (size_t)got;
-        batch->ended = got == 0;
+                return cli_fail(batch->cli, "standard input", r);
+        batch->lines.line_max = 4 * stat.value_len_max + LINE_BESIDES;
         return 0;
 }
 
@@ -102,32 +51,24 @@ static int batch_read_more(struct batch *batch)
  * 0, or an exit code after a message. */
 static int batch_next_line(struct batch *batch, char **ret_line, size_t *ret_len)
 {
-        size_t looked = 0, len;
-        char *line, *end;
+        bool whole;
         int r;
 
+        *ret_line = NULL;
         batch->line_number++;
         cli_say_of_line(batch->line_number);
-        for (;;) {
-                line = batch->bytes + batch->at;
-                len = batch->len - batch->at;
-                end = len > looked ? memchr(line + looked, '\n', len - looked) : NULL;
-                if (end || batch->ended)
-                        break;
-                looked = len;
-                r = batch_read_more(batch);
+        while ((r = cli_lines_next(&batch->lines, ret_line, ret_len, &whole)) == -EMSGSIZE) {
+                r = batch_allow_length(batch);
                 if (r != 0)
                         return r;
         }
-        *ret_line = end || len != 0 ? line : NULL;
-        *ret_len = end ? (size_t)(end - line) : len;
-        batch->at += end ? *ret_len + 1 : len;
-        if (!*ret_line)
+        if (r == SB_E_NOT_FOUND)
                 return 0;
+        if (r != 0)
+                return cli_fail(batch->cli, "standard input", r);
         /* Where lines end with a carriage return, too, it is no part of the last word. */
-        if (*ret_len != 0 && line[*ret_len - 1] == '\r')
-                --*ret_len;
-        line[*ret_len] = '\0';
+        if (*ret_len != 0 && (*ret_line)[*ret_len - 1] == '\r')
+                (*ret_line)[--*ret_len] = '\0';
         return 0;
 }
 
@@ -222,7 +163,7 @@ static int batch_commit(struct cli *cli)
 
 int cli_batch(struct cli *cli)
 {
-        struct batch batch = {.cli = cli};
+        struct batch batch = {.cli = cli, .lines = {.fd = STDIN_FILENO, .line_max = LINE_PLENTY}};
         int r = cli_open(cli, &batch.bus);
 
         if (r != 0)
@@ -233,7 +174,7 @@ int cli_batch(struct cli *cli)
                         return cli_fail(cli, "the transaction", r);
         }
         r = batch_do_lines(&batch);
-        mi_free(batch.bytes);
+        cli_lines_free(&batch.lines);
         cli_say_of_line(0);
         if (r != 0)
                 cli_say(cli->txn ? "this line ended the batch: nothing was written"
