@@ -10,8 +10,8 @@ _agentctl_words()
 _agentctl()
 {
         local commands
-        commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore watch'
-        commands+=' wait top check version help'
+        commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
+        commands+=' load watch wait top check version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -84,14 +84,18 @@ _agentctl()
         del) options+=' --if-rev --prefix' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         batch) options+=' --txn' ;;
+        dump) options+=' --at' ;;
+        load) options+=' --if-absent --txn' ;;
         watch) options+=' --prefix --after --count --timeout --exec' ;;
         wait) options+=' --until --timeout' ;;
         top) options+=' --once' ;;
         help) options=$commands ;;
         esac
-        if [[ $command = @(get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&
+        if [[ $command = @(get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
+        elif [[ $command = load && $word != -* && $operands -eq 0 ]]; then
+                mapfile -t COMPREPLY < <(compgen -f -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
         fi

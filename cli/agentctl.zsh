@@ -13,8 +13,8 @@ _agentctl()
         local -a verbs offers bus
         integer operands=0 i
 
-        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore watch)
-        verbs+=(wait top check version help)
+        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore dump)
+        verbs+=(load watch wait top check version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
@@ -69,14 +69,19 @@ _agentctl()
         del) offers+=(--if-rev --prefix) ;;
         scan) offers+=(--values --full --reverse --limit --at) ;;
         batch) offers+=(--txn) ;;
+        dump) offers+=(--at) ;;
+        load) offers+=(--if-absent --txn) ;;
         watch) offers+=(--prefix --after --count --timeout --exec) ;;
         wait) offers+=(--until --timeout) ;;
         top) offers+=(--once) ;;
         help) offers=($verbs) ;;
         esac
-        if [[ $command = (get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&
+        if [[ $command = (get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
+        elif [[ $command = load && $word != -* && $operands -eq 0 ]]; then
+                _files
+                return
         fi
         compadd -a -- offers
 }

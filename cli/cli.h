@@ -87,6 +87,8 @@ int cli_restore(struct cli *cli);
 int cli_watch(struct cli *cli);
 int cli_wait(struct cli *cli);
 int cli_top(struct cli *cli);
+int cli_dump(struct cli *cli);
+int cli_load(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);
@@ -145,8 +147,11 @@ void cli_print_shortened(struct sb_bytes bytes, size_t shown_max);
 void cli_print_base64(struct sb_bytes bytes);
 /* Print a key, or a value of a batch: in base64 when --base64 says so, else escaped. */
 void cli_print_bytes(const struct cli *cli, struct sb_bytes bytes);
-/* Decode base64. The result is no longer than the text. Return: 0, -EINVAL. */
+/* Decode base64, perhaps over the text itself: the result is no longer. Return: 0, -EINVAL. */
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
+/* Read one character of UTF-8. Return: its length; 0 when the bytes are none, as overlong forms,
+ * surrogates and what is above U+10FFFF. */
+size_t cli_utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point);
 /* A size in the largest unit that it fills: 1536 is 1.5 KiB. */
 const char *cli_bytes_words(uint64_t bytes, char text[static 32]);
 /* Print one object of JSON on a line: begin it, print its fields, end it. All output is ASCII. */

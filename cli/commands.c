@@ -115,6 +115,30 @@ const struct cli_command cli_commands[] = {
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
                 "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
+        {"dump", "[PREFIX] [--at CUT]", "write all keys as text that load reads, at one moment",
+                "at ", 0, 1, cli_dump,
+                "One object of JSON a line: a head, the rules of history, the keys in byte order "
+                "with value and\n"
+                "revision, and an end with their number and a checksum. Without the end, or "
+                "changed "
+                "since, load refuses it.\n"
+                "With a PREFIX only the keys, and the rules of keys, that begin so. Marks are not "
+                "in it: the moments that\nthey name are those of this bus alone. Nor is the past, "
+                "but --at dumps a moment that is kept; the rules\nare always those of "
+                "now.\n" CUT_TEXT},
+        {"load", "[FILE] [--if-absent] [--txn]", "set the keys and the rules of a dump",
+                "if-absent txn ", 0, 1, cli_load,
+                "Without a FILE, or with -, from standard input. Prints how many keys were set. "
+                "Revisions are this bus's\n"
+                "own, not those in the dump; keys that the dump does not have stay. --if-absent "
+                "leaves keys that have a\n"
+                "value, and rules that are there, as they are.\n"
+                "A file that is no whole dump is refused before anything is written. A pipe is "
+                "written as it is read: if\n"
+                "the dump turns out to be damaged, the message says how many keys were set. --txn: "
+                "all keys at one moment\n"
+                "or none, also of a pipe, as far as they fit one transaction; when another writer "
+                "came in between:\nexit code 4, nothing done. The rules follow."},
         {"watch", "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--exec CMD]",
                 "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
                 MANY, cli_watch,

@@ -100,8 +100,20 @@ void cli_print_base64(struct sb_bytes bytes)
         }
 }
 
+/* The value of each digit of base64, and 1; 0: it is none. */
+static const unsigned char *print_base64_values(void)
+{
+        static unsigned char values[256];
+
+        if (values['A'] == 0)
+                for (unsigned i = 0; i < 64; i++)
+                        values[(unsigned char)base64_digits[i]] = (unsigned char)(i + 1);
+        return values;
+}
+
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
 {
+        const unsigned char *values = print_base64_values();
         size_t text_len = strlen(text), padding = 0, len = 0;
         uint32_t group = 0;
 
@@ -110,12 +122,12 @@ int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_le
         while (padding < 2 && padding < text_len && text[text_len - 1 - padding] == '=')
                 padding++;
         for (size_t i = 0; i < text_len; i++) {
-                const char *digit =
-                        i < text_len - padding ? strchr(base64_digits, text[i]) : base64_digits;
+                unsigned char value =
+                        i < text_len - padding ? values[(unsigned char)text[i]] : values['A'];
 
-                if (!digit || *digit == '\0')
+                if (value == 0)
                         return -EINVAL;
-                group = group << 6 | (uint32_t)(digit - base64_digits);
+                group = group << 6 | (uint32_t)(value - 1);
                 if (i % 4 == 3) {
                         ret_bytes[len++] = (unsigned char)(group >> 16);
                         ret_bytes[len++] = (unsigned char)(group >> 8);
@@ -127,9 +139,7 @@ int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_le
         return 0;
 }
 
-/* Read one character of UTF-8. Return: its length; 0 when the bytes are none, as overlong forms,
- * surrogates and what is above U+10FFFF. */
-static size_t print_utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
+size_t cli_utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
         size_t need = p[0] < 0x80   ? 1
@@ -160,7 +170,7 @@ static bool print_is_utf8(struct sb_bytes bytes)
         uint32_t point;
 
         for (size_t i = 0, step; i < bytes.len; i += step) {
-                step = print_utf8_decode(p + i, bytes.len - i, &point);
+                step = cli_utf8_decode(p + i, bytes.len - i, &point);
                 if (step == 0)
                         return false;
         }
@@ -175,7 +185,7 @@ static void print_json_string(struct sb_bytes bytes)
 
         putchar('"');
         for (size_t i = 0, step; i < bytes.len; i += step) {
-                step = print_utf8_decode(p + i, bytes.len - i, &point);
+                step = cli_utf8_decode(p + i, bytes.len - i, &point);
                 if (step == 0) {
                         step = 1;
                         point = 0xfffd;

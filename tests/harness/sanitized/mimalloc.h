@@ -13,6 +13,12 @@ static inline void *mi_malloc(size_t size)
         return malloc(size);
 }
 
+/* @size is a multiple of @alignment. */
+static inline void *mi_malloc_aligned(size_t size, size_t alignment)
+{
+        return aligned_alloc(alignment, size);
+}
+
 static inline void *mi_calloc(size_t count, size_t size)
 {
         return calloc(count, size);

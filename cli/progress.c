@@ -1,0 +1,60 @@
+/* How far a long command is; see progress.h. */
+#include "cli/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+#define SECOND_NS   UINT64_C(1000000000)
+#define EVERY_NS    (SECOND_NS / 5)
+#define EVERY_STEPS 16 /* the clock is looked at */
+#define LINE_MAX    79 /* characters, which any terminal has */
+
+static uint64_t progress_now_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_t bytes_max)
+{
+        *progress = (struct cli_progress){
+                .wanted = isatty(STDERR_FILENO) == 1, .what = what, .bytes_max = bytes_max};
+        progress->began_ns = progress_now_ns();
+        progress->next_ns = progress->began_ns + SECOND_NS;
+}
+
+void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes)
+{
+        char text[LINE_MAX + 1], size[32], share[16] = "";
+        uint64_t now_ns;
+
+        if (!progress->wanted || progress->steps++ % EVERY_STEPS != 0)
+                return;
+        now_ns = progress_now_ns();
+        if (now_ns < progress->next_ns)
+                return;
+        progress->next_ns = now_ns + EVERY_NS;
+        if (progress->bytes_max != 0)
+                snprintf(share, sizeof(share), " %2.0f %%",
+                        100.0 * (double)bytes / (double)progress->bytes_max);
+        snprintf(text, sizeof(text), "%s:%s %" PRIu64 " keys, %s, %.0f keys a second",
+                progress->what, share, keys, cli_bytes_words(bytes, size),
+                (double)keys * (double)SECOND_NS / (double)(now_ns - progress->began_ns));
+        fprintf(stderr, "\r%-*s", LINE_MAX, text);
+        fflush(stderr);
+        progress->shown = true;
+}
+
+void cli_progress_end(struct cli_progress *progress)
+{
+        if (progress->shown)
+                fprintf(stderr, "\r%-*s\r", LINE_MAX, "");
+        fflush(stderr);
+        progress->shown = progress->wanted = false;
+}

@@ -1,0 +1,27 @@
+/*
+ * How far a long command is: a line on standard error, written over again and again, on a terminal
+ * alone, and only when the command takes longer than a second.
+ *
+ * Always true: between cli_progress_end() and the next cli_progress_begin() the line is gone, so
+ * that a message stands on a line of its own.
+ */
+#ifndef SB_CLI_PROGRESS_H
+#define SB_CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cli_progress {
+        bool wanted, shown;
+        const char *what; /* is going on; static text */
+        uint64_t bytes_max, began_ns, next_ns;
+        uint32_t steps;
+};
+
+/* @bytes_max: how many bytes there are; 0: that is not known. */
+void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_t bytes_max);
+/* So many keys and bytes are done. Cost: mostly that of a comparison. */
+void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes);
+void cli_progress_end(struct cli_progress *progress);
+
+#endif
