@@ -1,0 +1,353 @@
+/*
+ * Strict writers of real processes under SIGKILL: everything at once, again and again, the engine
+ * or the log alone in between, on one directory.
+ *
+ * Always true: what a writer was told is durable is there when agentd starts again: each writer's
+ * counter is not below the last one that was acknowledged, nor above the last one that it tried;
+ * the two counters of a writer that counts in transactions are equal; what a batched writer wrote
+ * is there up to some moment, without a gap. Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG:
+ * forty times as long.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "libclient/statebus.h"
+#include "shm/base/os.h"
+#include "shm/layout/report.h"
+#include "tests/api/daemon.h"
+#include "tests/harness/test.h"
+
+#define SINGLE  2u /* count in one key, each write strict */
+#define PAIRS   2u /* count in two keys, each transaction strict */
+#define BATCHED 1u /* writes "next" keys without waiting */
+#define WRITERS (SINGLE + PAIRS + BATCHED)
+#define SECONDS 8u
+
+static struct table {
+        struct {
+                pid_t pid;
+                uint64_t tried, acknowledged;
+        } writer[WRITERS];
+        char complaint[160];
+} * table;
+
+static struct daemon daemon_;
+static struct {
+        uint64_t rounds, engines, logs, writes;
+} counted;
+static uint64_t seed;
+
+static uint64_t draw_below(uint64_t below)
+{
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return (seed >> 33) % below;
+}
+
+/* ---- in a writer ---- */
+
+static void complain(const char *what, int r)
+{
+        snprintf(table->complaint, sizeof(table->complaint), "%s said %d (%s)", what, r,
+                r > 0 ? sb_strerror(r) : strerror(-r));
+        _exit(1);
+}
+
+static struct sb_bytes key_of(unsigned writer, char which, char text[32])
+{
+        snprintf(text, 32, "writer-%u-%c", writer, which);
+        return (struct sb_bytes){text, strlen(text)};
+}
+
+/* Return: the counter in a key; 0: there is none. */
+static uint64_t read_counter(struct sb_bus *bus, unsigned writer, char which)
+{
+        struct sb_guard guard = {0};
+        char name[32], text[32] = "";
+        uint64_t counter = 0;
+        int r = sb_get(bus, key_of(writer, which, name), &guard);
+
+        if (r == 0) {
+                memcpy(text, guard.value.data, guard.value.len < 31 ? guard.value.len : 31);
+                counter = strtoull(text, NULL, 10);
+                sb_guard_release(&guard);
+        } else if (r != SB_E_NOT_FOUND) {
+                complain("get", r);
+        }
+        return counter;
+}
+
+static struct sb_bytes bytes_of(uint64_t counter, char text[300])
+{
+        /* Of many lengths, so that frames end anywhere. */
+        int len = snprintf(text, 300, "%" PRIu64 " %*s", counter, (int)(counter % 250), "");
+
+        return (struct sb_bytes){text, (size_t)len};
+}
+
+static int write_pair(struct sb_bus *bus, unsigned writer, uint64_t counter)
+{
+        struct sb_write how = {.size = sizeof(how), .durability = SB_STRICT};
+        struct sb_txn *txn = NULL;
+        char a[32], b[32], text[300];
+        int r = sb_txn_begin(bus, SB_SNAPSHOT, &txn);
+
+        if (r == 0)
+                r = sb_txn_set(txn, key_of(writer, 'a', a), bytes_of(counter, text));
+        if (r == 0)
+                r = sb_txn_set(txn, key_of(writer, 'b', b), bytes_of(counter, text));
+        if (r == 0)
+                r = sb_txn_commit(txn, &how);
+        sb_txn_end(txn);
+        return r;
+}
+
+static int write_once(struct sb_bus *bus, unsigned writer, uint64_t counter)
+{
+        struct sb_write how = {.size = sizeof(how), .durability = SB_STRICT};
+        char name[32], text[300];
+
+        if (writer < SINGLE)
+                return sb_set(bus, key_of(writer, 'a', name), bytes_of(counter, text), &how, NULL);
+        if (writer < SINGLE + PAIRS)
+                return write_pair(bus, writer, counter);
+        /* Four keys in turn: of what comes back the highest is followed by no gap. */
+        return sb_set(bus, key_of(writer, (char)('a' + counter % 4), name), bytes_of(counter, text),
+                NULL, NULL);
+}
+
+static void be_writer(unsigned writer)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = daemon_.place.directory, .access = SB_PEER};
+        struct sb_bus *bus;
+        uint64_t counter;
+        int r;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        do
+                r = sb_open(&options, &bus);
+        while (r == -ECONNREFUSED);
+        if (r)
+                complain("open", r);
+        counter = table->writer[writer].tried;
+        for (;;) {
+                table->writer[writer].tried = ++counter;
+                r = write_once(bus, writer, counter);
+                if (r)
+                        complain("a write", r);
+                if (writer < SINGLE + PAIRS)
+                        table->writer[writer].acknowledged = counter;
+        }
+}
+
+/* ---- the judge ---- */
+
+static bool is_right(struct sb_bus *bus, unsigned writer)
+{
+        uint64_t first = read_counter(bus, writer, 'a'), other, highest = first;
+        uint64_t tried = table->writer[writer].tried,
+                 acknowledged = table->writer[writer].acknowledged;
+        bool right = true;
+
+        if (writer < SINGLE + PAIRS) {
+                right = first >= acknowledged && first <= tried;
+                if (writer >= SINGLE)
+                        right &= read_counter(bus, writer, 'b') == first;
+                if (!right)
+                        snprintf(table->complaint, sizeof(table->complaint),
+                                "writer %u: %ju, acknowledged %ju, tried %ju, other %ju", writer,
+                                (uintmax_t)first, (uintmax_t)acknowledged, (uintmax_t)tried,
+                                (uintmax_t)read_counter(bus, writer, 'b'));
+                return right;
+        }
+        for (unsigned i = 1; i < 4; i++) {
+                other = read_counter(bus, writer, (char)('a' + i));
+                highest = other > highest ? other : highest;
+        }
+        for (uint64_t i = 0; i < 4 && i < highest; i++)
+                if (read_counter(bus, writer, (char)('a' + (highest - i) % 4)) != highest - i) {
+                        snprintf(table->complaint, sizeof(table->complaint),
+                                "batched: %ju is there, and %ju is not", (uintmax_t)highest,
+                                (uintmax_t)(highest - i));
+                        right = false;
+                }
+        return right && highest <= tried;
+}
+
+/* What was written in vain counts no more. */
+static bool judge(void)
+{
+        struct sb_check_report report;
+        struct sb_bus *bus = NULL;
+        bool right = true;
+
+        if (sb_admin_open(daemon_.place.directory, &bus))
+                return false;
+        for (unsigned writer = 0; writer < WRITERS; writer++)
+                right &= is_right(bus, writer);
+        if (sb_admin_check(bus, &report) || report.problem_count) {
+                snprintf(table->complaint, sizeof(table->complaint), "not sound: %.120s",
+                        report.problems[0]);
+                right = false;
+        }
+        sb_close(bus);
+        return right;
+}
+
+/* ---- one round ---- */
+
+static void start_writer(unsigned writer)
+{
+        pid_t child = fork();
+
+        if (child == 0)
+                be_writer(writer);
+        table->writer[writer].pid = child;
+}
+
+/* The engine, or the log, of the agentd that serves; 0: there is none now. */
+static pid_t look_for(bool log)
+{
+        struct sb_admin_stat stat;
+        struct sb_bus *bus = NULL;
+        pid_t pid = 0;
+
+        if (sb_admin_open(daemon_.place.directory, &bus) == 0 && sb_admin_stat(bus, &stat) == 0)
+                pid = (pid_t)(log ? stat.log_pid : stat.engine_pid);
+        sb_close(bus);
+        return pid;
+}
+
+static void kill_one(bool log)
+{
+        pid_t pid = look_for(log);
+
+        if (pid <= 0 || kill(pid, SIGKILL))
+                return;
+        if (log)
+                counted.logs++;
+        else
+                counted.engines++;
+}
+
+/* Whether a process is an agentd of this bus. */
+static bool is_agentd(const char *pid)
+{
+        char path[64], text[512];
+        size_t len, at = 0;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
+        file = fopen(path, "re");
+        if (!file)
+                return false;
+        len = fread(text, 1, sizeof(text) - 1, file);
+        fclose(file);
+        text[len] = 0;
+        while (at < len && strcmp(text + at, daemon_.place.directory))
+                at += strlen(text + at) + 1;
+        return at < len;
+}
+
+/* Send a signal to all processes of agentd: of one that is stopped none begins. */
+static void signal_agentd(int signal)
+{
+        DIR *directory = opendir("/proc");
+        struct dirent *entry;
+
+        while (directory && (entry = readdir(directory)))
+                if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' && is_agentd(entry->d_name))
+                        (void)kill(atoi(entry->d_name), signal);
+        closedir(directory);
+}
+
+/* None has time for anything: first all are stopped, twice, because the first time one may have
+ * begun another. */
+static void kill_all(void)
+{
+        for (unsigned writer = 0; writer < WRITERS; writer++)
+                (void)kill(table->writer[writer].pid, SIGSTOP);
+        signal_agentd(SIGSTOP);
+        signal_agentd(SIGSTOP);
+        signal_agentd(SIGKILL);
+        for (unsigned writer = 0; writer < WRITERS; writer++) {
+                (void)kill(table->writer[writer].pid, SIGKILL);
+                (void)waitpid(table->writer[writer].pid, NULL, 0);
+        }
+        (void)daemon_ended(&daemon_);
+}
+
+static bool play_round(void)
+{
+        for (unsigned writer = 0; writer < WRITERS; writer++)
+                start_writer(writer);
+        for (uint64_t events = draw_below(4); events && !*table->complaint; events--) {
+                sb_os_linux.pause(NULL, draw_below(60000000));
+                kill_one(draw_below(2));
+        }
+        sb_os_linux.pause(NULL, 5000000 + draw_below(120000000));
+        kill_all();
+        return !*table->complaint;
+}
+
+static bool serve(const char *io)
+{
+        SPAWN(&daemon_, "--size", "4M", "--hugepages", "off", "--clients", "16", "--durability",
+                "batched", "--flush-ms", "10", "--checkpoint-bytes", "1M", "--io", io);
+        return daemon_hear(&daemon_, "ready\n");
+}
+
+static void test_what_was_acknowledged_is_there_however_often_everything_is_killed(void)
+{
+        const char *seed_text = getenv("SB_SEED"), *seconds_text = getenv("SB_SECONDS");
+        uint64_t seconds = getenv("SB_TEST_LONG") ? 40 * SECONDS : SECONDS, end;
+
+        if (seconds_text)
+                seconds = strtoull(seconds_text, NULL, 10);
+        seed = seed_text ? strtoull(seed_text, NULL, 10) : daemon_now_ns();
+        TEST_NOTE("SB_SEED=%ju", (uintmax_t)seed);
+        table = mmap(
+                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(table != MAP_FAILED);
+        daemon_place(&daemon_.place);
+        end = daemon_now_ns() + seconds * UINT64_C(1000000000);
+        while (daemon_now_ns() < end) {
+                if (!serve(counted.rounds % 2 ? "sync" : "auto")) {
+                        TEST_FAIL("round %ju: agentd does not start: %s", (uintmax_t)counted.rounds,
+                                daemon_.said);
+                        return;
+                }
+                if (!judge() || !play_round())
+                        TEST_FAIL("round %ju: %s", (uintmax_t)counted.rounds, table->complaint);
+                counted.rounds++;
+        }
+        CHECK(serve("auto") && judge());
+        CHECK_EQ(daemon_stop(&daemon_), 0);
+        for (unsigned writer = 0; writer < WRITERS; writer++)
+                counted.writes += table->writer[writer].tried;
+        TEST_NOTE("%ju rounds, %ju writes, %ju engines and %ju logs killed alone",
+                (uintmax_t)counted.rounds, (uintmax_t)counted.writes, (uintmax_t)counted.engines,
+                (uintmax_t)counted.logs);
+        CHECK(counted.rounds >= seconds && counted.engines && counted.logs);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_what_was_acknowledged_is_there_however_often_everything_is_killed);
+        return daemon_end(test_end());
+}
