@@ -42,7 +42,7 @@ void sb_batch_init(
 {
         uint64_t words = batch_words(&segment->geometry);
 
-        *ret = (struct sb_batch){.above = durable, .all = true};
+        *ret = (struct sb_batch){.above = durable, .all = !SB_FAULT(BATCH_ANEW_BY_MARKS)};
         ret->marks.bits = space;
         ret->next.bits = ret->marks.bits + words;
         ret->marks.words = (uint32_t *)(ret->next.bits + words);
@@ -99,15 +99,16 @@ static void batch_visit_word(void *context, uint64_t word, uint64_t bits)
         batch_mark_word(&batch->marks, word, bits);
 }
 
-/* Announce a cut and take it, while all changes are told. Fault BATCH_UNHELD: nothing is announced.
+/* Announce a cut and take it, while all changes are told. That is more than is needed: a process
+ * that knows the last cut alone has installed its change before this one is said, so the batch sees
+ * it, and leaves to the next one what is above its cut. Fault BATCH_UNHELD: nothing is announced.
  * Fault BATCH_ASKS_LATE: changes are told that replace what is not above the clock of before. */
 static int batch_take_cut(struct sb_handle *handle, struct sb_batch *batch)
 {
         const struct sb_segment *segment = &handle->segment;
         int r;
 
-        if (!SB_FAULT(BATCH_ASKS_NOT))
-                sb_unlogged_ask_all(segment);
+        sb_unlogged_ask_all(segment);
         r = sb_snapshot_open(handle, &batch->snapshot, &batch->cut);
         if (r)
                 return r;
@@ -163,11 +164,13 @@ struct batch_found {
         uint64_t count; /* ever found */
 };
 
-/* Whether more than the newest version of a key may be kept. */
+/* Whether more than the newest version of a key may be kept. Fault BATCH_NEWEST_ALONE: that is not
+ * asked. */
 static bool batch_is_kept(const struct sb_segment *segment, uint64_t word)
 {
         /* A:mark. A mark that is made meanwhile is of a later cut. */
-        return (word & SB_CELL_KEPT) || sb_load_acquire(&segment->super->mark_high);
+        return ((word & SB_CELL_KEPT) || sb_load_acquire(&segment->super->mark_high)) &&
+               !SB_FAULT(BATCH_NEWEST_ALONE);
 }
 
 /* What is to be logged of the key in a cell, with revisions above @rev. Under a pin. */
@@ -365,6 +368,16 @@ bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch)
 
 /* ---- ending ---- */
 
+/* What a batch has that did not become durable is the next one's. Faults BATCH_FAILED_LEFT,
+ * BATCH_ALL_ONCE: its marks, or what it was to look at without marks, are not. */
+static void batch_leave_to_next(struct sb_batch *batch, const struct sb_batch_marks *marks)
+{
+        if (!SB_FAULT(BATCH_FAILED_LEFT))
+                batch_add(&batch->next, marks);
+        if (SB_FAULT(BATCH_ALL_ONCE))
+                batch->all = false;
+}
+
 void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable)
 {
         struct sb_batch_marks marks = batch->marks;
@@ -379,7 +392,7 @@ void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable
                 /* R:durable > A:durable. What survives was acknowledged by the disk. */
                 sb_store_release(&handle->segment.super->durable, batch->cut);
         } else {
-                batch_add(&batch->next, &marks);
+                batch_leave_to_next(batch, &marks);
                 batch_clear(&marks);
         }
         batch->marks = batch->next;

@@ -342,10 +342,12 @@ static bool put_tell_prefixes(
 }
 
 /* The log is told, if it has to be, and watchers of prefixes are. @replaced: the stamp of what the
- * write replaced. Return: as put_tell_prefixes(). */
+ * write replaced. Return: as put_tell_prefixes(). Fault LOG_TOLD_LATE: the note goes first. */
 static bool put_attend(struct sb_handle *handle, const struct sb_version *version,
         uint64_t replaced, uint64_t cell_number)
 {
+        if (SB_FAULT(LOG_TOLD_LATE))
+                sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
         sb_unlogged_tell(&handle->segment, cell_number, replaced);
         return sb_prefix_any(&handle->segment) && put_tell_prefixes(handle, version, cell_number);
 }
@@ -404,6 +406,22 @@ void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost)
                 lost < PAUSE_GROWS ? PAUSE_BITS + lost : PAUSE_BITS + PAUSE_GROWS);
 }
 
+/* Fault LOG_TOLD_EARLY: the log is told of a write before the install. */
+static void put_fault_tell(
+        struct sb_handle *handle, const struct attempt *attempt, const struct sb_version *old)
+{
+        if (SB_FAULT(LOG_TOLD_EARLY))
+                sb_unlogged_tell(&handle->segment, attempt->spot.cell_number,
+                        sb_load_acquire(&old->stamp)); /* A:stamp. */
+}
+
+/* The stamp of what a write replaced. Fault LOG_TOLD_EARLY: one for which the log is not told. */
+static inline __attribute__((always_inline)) uint64_t put_replaced(const struct sb_version *old)
+{
+        /* A:stamp. A placeholder's is below every cut. */
+        return SB_FAULT(LOG_TOLD_EARLY) ? UINT64_MAX : sb_load_acquire(&old->stamp);
+}
+
 /* Installs the version over the head that was found. Return: 0, AGAIN, SB_E_CONFLICT,
  * SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int put_install(
@@ -434,6 +452,7 @@ static inline __attribute__((always_inline)) int put_install(
         sb_store_relaxed(&version->prev, sb_offset_of(&handle->segment, head));
         early = sb_overwrite_fault_clock(&handle->segment);
         sb_overwrite_note(handle, head->node);
+        put_fault_tell(handle, attempt, old);
         /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(attempt->spot.cell, attempt->spot.word,
                     (attempt->spot.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
@@ -446,8 +465,7 @@ static inline __attribute__((always_inline)) int put_install(
         put_fault_stamp(version, early);
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
-        /* A:stamp. A placeholder's is below every cut. */
-        replaced = sb_load_acquire(&old->stamp);
+        replaced = put_replaced(old);
         if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, replaced)))
                 awaited = put_attend(handle, version, replaced, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {

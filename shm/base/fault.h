@@ -137,11 +137,18 @@
         X(BATCH_NOTES_LATE, "a batch looks at marks before it looks at notes")                     \
         X(BATCH_CARRIES_NOTHING, "a batch does not look again at what changed above its cut")      \
         X(BATCH_ASKS_LATE, "a batch asks for all changes behind its cut")                          \
-        X(BATCH_ASKS_NOT, "a batch does not ask for all changes while it takes its cut")           \
         X(BATCH_NEVER_WHOLE, "a batch does not ask whether keys went unlogged")                    \
         X(BATCH_WHOLE_EARLY, "a batch asks that before it reads the keys")                         \
         X(BATCH_UNHELD, "a batch reads at a cut that is not announced")                            \
         X(REMOVE_UNLOGGED, "a deleted key goes before the log knows of it, and says nothing")      \
+        X(LOG_TOLD_EARLY, "a writer tells the log before it installs its version")                 \
+        X(LOG_TOLD_LATE, "a writer's note goes before it tells the log")                           \
+        X(COMMIT_UNLOGGED, "a transaction does not tell the log of what it wrote")                 \
+        X(REAP_UNLOGGED, "the reaper does not tell the log what a dead client wrote")              \
+        X(BATCH_ANEW_BY_MARKS, "a log that begins anew goes by the marks alone")                   \
+        X(BATCH_ALL_ONCE, "it looks at all buckets once, though that batch failed")                \
+        X(BATCH_FAILED_LEFT, "the next batch does not have what one that failed had")              \
+        X(BATCH_NEWEST_ALONE, "of a key with a rule a batch has the newest version alone")         \
         X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
         X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \
         X(AWAIT_UNEQUAL, "a pruner does not ask them where both versions have one stamp")          \

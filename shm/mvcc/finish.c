@@ -62,7 +62,8 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
 }
 
 /* Tell the log, and the watchers of the version's key. @slot: its slot, too: only while the version
- * is held, because later another one may lie there. Fault COMMIT_UNTOLD: left out. */
+ * is held, because later another one may lie there. Faults COMMIT_UNTOLD, COMMIT_UNLOGGED: left
+ * out, or the log is. */
 static inline void finish_tell(
         struct sb_handle *handle, const struct sb_version *version, bool slot)
 {
@@ -70,7 +71,8 @@ static inline void finish_tell(
 
         if (!node || SB_FAULT(COMMIT_UNTOLD))
                 return;
-        sb_unlogged_tell_node(handle, node);
+        if (!SB_FAULT(COMMIT_UNLOGGED))
+                sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, slot ? version : NULL);
         sb_prefix_tell_node(handle, node);
 }

@@ -209,7 +209,8 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
         reap_finish_write(handle, node, at);
         if (SB_FAULT(REAP_UNTOLD))
                 return;
-        sb_unlogged_tell_node(handle, node);
+        if (!SB_FAULT(REAP_UNLOGGED))
+                sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, NULL);
         sb_prefix_tell_node(handle, node);
 }
