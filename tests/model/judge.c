@@ -208,13 +208,14 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
         case OP_AT:
         case OP_KEEP:
         case OP_SCAN:
+        case OP_LOG:
         case OP_SNAPSHOT:
                 if (outcome->r == SB_E_LAPPED)
                         break;
                 for (key = 0; key < WORLD_KEYS; key++) {
                         uint64_t expected = value_at(key, outcome->cut);
 
-                        if (op->kind != OP_SCAN && key != op->key)
+                        if (op->kind != OP_SCAN && op->kind != OP_LOG && key != op->key)
                                 continue;
                         if (expected != NO_REV && expected != outcome->seen[key])
                                 model_fail("at cut %lu %s is revision %lu, but %lu was read",
@@ -245,7 +246,8 @@ static void check_order(void)
                         const struct outcome *outcome = &world.outcomes[t][i];
                         enum world_op_kind kind = spec()->ops[t][i].kind;
                         bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD ||
-                                      kind == OP_SCAN || kind == OP_SNAPSHOT || is_past(kind);
+                                      kind == OP_SCAN || kind == OP_LOG || kind == OP_SNAPSHOT ||
+                                      is_past(kind);
 
                         if (!outcome->finished || outcome->r || !counts)
                                 continue;
@@ -258,7 +260,8 @@ static void check_order(void)
                                         (unsigned long)least, (unsigned long)outcome->cut);
                         last_of[key] = outcome->cut;
                         last = outcome->cut > last ? outcome->cut : last;
-                        if (kind != OP_SCAN && kind != OP_SNAPSHOT && !is_past(kind))
+                        if (kind != OP_SCAN && kind != OP_LOG && kind != OP_SNAPSHOT &&
+                                !is_past(kind))
                                 continue;
                         for (key = 0; key < WORLD_KEYS; key++)
                                 for (k = 0, count = facts_of(key, facts); k < count; k++)
@@ -441,6 +444,7 @@ static void check_cleaned_up(void)
         /* The engine comes first: its thread may be dead, or it died while it reaped. */
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
+        world_log_go_on(engine);
         world_watch_judge(engine);
         world_prefix_judge(engine);
         for (i = 1; i < PEERS; i++) {
@@ -469,6 +473,7 @@ static void check_cleaned_up(void)
         world_reap_strangers();
         world_move_judge(engine);
         world_past_clean_up(engine);
+        world_log_end(engine);
         if ((spec()->start == START_SNAPSHOT || spec()->start == START_KEPT ||
                     spec()->start == START_SEEN) &&
                 sb_load_relaxed(&sb_record_snapshots(engine->record)[world.engine_snapshot]))
@@ -521,7 +526,7 @@ static void judge_each(void)
                                 check_outcome(&spec()->ops[t][i], &world.outcomes[t][i]);
                 }
         }
-        hash = world_prefix_hash(world_watch_hash(hash));
+        hash = world_log_hash(world_prefix_hash(world_watch_hash(hash)));
         check_cas_winners();
         check_order();
         check_absence_in_cuts();
@@ -579,7 +584,7 @@ static void judge_serial(void)
                 memcpy(&word, bytes + at, 8);
                 hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         }
-        hash = world_prefix_hash(world_watch_hash(hash));
+        hash = world_log_hash(world_prefix_hash(world_watch_hash(hash)));
         if (!model_first_time(hash))
                 return;
         check_answers();
@@ -595,6 +600,7 @@ void world_judge(void)
         for (t = spec()->engine; t < MODEL_THREADS && spec()->users; t++)
                 if (model_finished(t) && !world.left[world_number(handle_of(t))])
                         user_check_idle(t);
+        world_log_judge();
         if (world.serial)
                 judge_serial();
         else

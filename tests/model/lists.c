@@ -680,4 +680,4 @@ int world_main(int argc, char **argv, struct world_list list)
 const struct world_list *const world_chosen[WORLD_CHOSEN] = {&world_keys, &world_memory,
         &world_snapshot, &world_reap, &world_magazine, &world_large, &world_away, &world_records,
         &world_checks, &world_txn, &world_txn_memory, &world_users, &world_users_txn, &world_moves,
-        &world_watches, &world_prefixes};
+        &world_watches, &world_prefixes, &world_batches};

@@ -31,6 +31,7 @@ extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list world_moves;    /* lists-move.c: versions out of a window */
 extern const struct world_list world_watches;  /* lists-watch.c: watches of a key */
 extern const struct world_list world_prefixes; /* lists-prefix.c: watches of a prefix */
+extern const struct world_list world_batches;  /* lists-batch.c: batches of the log */
 extern const struct world_list world_away;     /* keys outside their home bucket */
 extern const struct world_list
         world_records; /* guard chunks, many keys at once, records, observers */
@@ -44,9 +45,10 @@ extern const struct world_list world_txn_deep;     /* the same, with transaction
 extern const struct world_list world_moves_deep;   /* the same, with movers */
 extern const struct world_list world_watches_deep; /* the same, with watches */
 extern const struct world_list world_prefixes_deep; /* the same, of prefixes */
+extern const struct world_list world_batches_deep;  /* the same, with logs */
 
 /* All of them but the deep ones, which take long. */
-#define WORLD_CHOSEN 16u
+#define WORLD_CHOSEN 17u
 extern const struct world_list *const world_chosen[WORLD_CHOSEN];
 
 /* Walks a list. Return: the exit status. */

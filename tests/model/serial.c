@@ -116,7 +116,8 @@ static void add_events(void)
                         if (!outcome->ran)
                                 continue;
                         if (kind == OP_TXN || kind == OP_LOOK || kind == OP_SCAN ||
-                                kind == OP_SNAPSHOT || (kind == OP_MANY && outcome->begun)) {
+                                kind == OP_SNAPSHOT || kind == OP_LOG ||
+                                (kind == OP_MANY && outcome->begun)) {
                                 add_txn(t, i);
                         } else if (kind == OP_CLEAR) {
                                 event = add(EVENT_PLAIN, t, i);

@@ -73,6 +73,14 @@ static uint32_t tall_of(uint64_t hash)
         return !(hash >> 16 & 3) + (spec()->tall > 1 && !(hash >> 16 & 15));
 }
 
+/* Whether a key's home is one of the first half of the buckets, and its number says which key. */
+static bool is_apart(uint64_t hash, uint32_t key)
+{
+        uint64_t home = ((hash & UINT32_MAX) * spec()->buckets) >> 32;
+
+        return home < spec()->buckets / 2 && home % WORLD_KEYS == key;
+}
+
 /* A seed with which the keys' nodes have the height that the scenario asks for, and the first of
  * two buckets is the home of all keys. */
 static uint64_t choose_seed(uint32_t tall)
@@ -84,7 +92,8 @@ static uint64_t choose_seed(uint32_t tall)
                 for (key = 0; key < WORLD_KEYS; key++) {
                         uint64_t hash = sb_hash_key(world_key(key), world_key_len(key), seed);
 
-                        if (tall_of(hash) != tall || (spec()->away && (hash >> 31 & 1)))
+                        if (tall_of(hash) != tall || (spec()->away && (hash >> 31 & 1)) ||
+                                (spec()->buckets && !is_apart(hash, key)))
                                 break;
                 }
                 if (key == WORLD_KEYS)
@@ -110,7 +119,7 @@ static uint32_t setup_bucket_count(void)
         bool full = spec()->start == START_FULL || spec()->start == START_HINTED ||
                     spec()->start == START_SHORT || spec()->start == START_APART;
 
-        return spec()->away || full ? 2 : 1;
+        return spec()->buckets ? spec()->buckets : spec()->away || full ? 2 : 1;
 }
 
 static void setup_segment(void)
@@ -797,6 +806,7 @@ static void setup_past(void)
 {
         const char *step = spec()->past ? spec()->past : "";
 
+        world_log_start(true);
         world_prefix_start();
         for (; *step; step++)
                 switch (*step) {
@@ -811,6 +821,10 @@ static void setup_past(void)
                         break;
                 case 'r':
                         world_prefix_start_read();
+                        break;
+                case 'l':
+                case 'f':
+                        world_log_start(*step == 'l');
                         break;
                 case 'x':
                         world.prefix_after = sb_clock_take_cut(setup_handle());

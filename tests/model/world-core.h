@@ -7,6 +7,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/prefix.h"
+#include "ring/op/batch.h"
 #include "ring/op/watch.h"
 #include "ring/op/write.h"
 #include "shm/layout/block.h"
@@ -107,6 +108,26 @@ struct world_prefix {
         struct world_given given[PREFIX_GIVEN_MAX];
 };
 
+#define LOG_SPACE       8u
+#define LOG_BATCHES_MAX 8u
+#define LOG_GIVEN_MAX   40u
+/* A batch, and what was read at its cut in another way: revisions with a value, 0 for none. */
+struct world_batch {
+        uint64_t cut, above;
+        bool read, whole, written, ended;
+        uint32_t first, count; /* of what was given */
+        uint64_t seen[WORLD_KEYS];
+        uint32_t tags[WORLD_KEYS];
+};
+struct world_log {
+        bool open, narrow; /* narrow: there is room for one version */
+        uint32_t room, batch_count, given_count;
+        struct sb_batch batch;
+        uint64_t space[LOG_SPACE];
+        struct world_batch batches[LOG_BATCHES_MAX];
+        struct world_given given[LOG_GIVEN_MAX];
+};
+
 struct world_state {
         struct sb_bus peers[PEERS];             /* 0: the engine's */
         struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
@@ -139,7 +160,8 @@ struct world_state {
         struct world_given written[PREFIX_WRITTEN_MAX]; /* since these began, at the start */
         uint32_t written_count;
         uint64_t prefix_after;
-        uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
+        struct world_log logs[MODEL_THREADS + 1]; /* the last one: the engine's */
+        uint64_t end_seen[WORLD_KEYS];            /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
@@ -264,6 +286,20 @@ int world_prefix_look(uint32_t me, struct world_prefix *prefix, uint64_t deadlin
 /* As the same of watches of a key. */
 void world_prefix_judge(struct sb_handle *engine);
 uint64_t world_prefix_hash(uint64_t hash);
+/* logger.c: a batch of the thread's log. Return: false: the operation is none of theirs. */
+bool world_log_run(
+        uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
+/* Those that are there at the start make a batch. */
+void world_log_start(bool durable);
+/* A thread was reaped: if it had a log, the next one begins. */
+void world_log_reaped(struct sb_handle *engine, uint32_t dead);
+bool world_log_stands(void);
+/* Each batch is the bus at its cut; one more, before the clients leave; another one, behind that.
+ */
+void world_log_judge(void);
+void world_log_go_on(struct sb_handle *engine);
+void world_log_end(struct sb_handle *engine);
+uint64_t world_log_hash(uint64_t hash);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);

@@ -669,7 +669,8 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
         case OP_PRESS:
         case OP_PREFIX:
         case OP_VIEW:
-                if (!world_prefix_run(me, op, outcome))
+        case OP_LOG:
+                if (!world_prefix_run(me, op, outcome) && !world_log_run(me, handle, op, outcome))
                         world_watch_run(me, handle, op, outcome);
                 break;
         default:
@@ -739,6 +740,7 @@ static void run_reaper(uint32_t dead)
                         world_peer(0), world.guests[dead].slot, world.guests[dead].generation);
         else
                 sb_reap_record(world_peer(0), handle->slot, handle->generation);
+        world_log_reaped(world_peer(0), dead);
         world.reaped = true;
 }
 

@@ -85,11 +85,16 @@ enum world_op_kind {
                      was set */
         OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */
         OP_UNWATCH,
-        OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
+        OP_PRESS, /* a sweep of a client that waits for memory: rings give way; WAY_MANY: all memory
+                   * work
+                   */
         /* begin to watch all keys; WAY_SHORT: those that begin as the key does; WAY_PAST: from an
          * earlier cut on. OP_NEXT, OP_SLEEP and OP_UNWATCH are of this watch then */
         OP_PREFIX,
         OP_VIEW, /* users: all keys in the cut that this watch began at */
+        /* a batch of the thread's log; WAY_BACK: the disk does not take it; WAY_PAST: by a log that
+         * begins anew; WAY_SHORT: both; WAY_MANY: with room for one version */
+        OP_LOG,
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -243,10 +248,15 @@ struct world_spec {
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
          * w: memory work; x: the cut of WAY_PAST is taken; r: the watches of prefixes read all; u:
          * those of threads that do something end; j: a client has joined for a prefix as long as
-         * A's within, and was killed and reaped */
+         * A's within, and was killed and reaped; l: the logs make a
+         * batch; f: one that fails */
         const char *past;
-        bool keeps;      /* no key has more than a full ring names, at the end */
-        uint32_t guards; /* users: guard words that are made at the start, and free [1] */
+        /* a bit for each thread that has a log, which has all that the start state has without
+         * `past` */
+        uint8_t logged;
+        uint32_t buckets; /* [1 or 2] 128: the keys' homes differ, in one word of marks */
+        bool keeps;       /* no key has more than a full ring names, at the end */
+        uint32_t guards;  /* users: guard words that are made at the start, and free [1] */
 };
 
 struct world_case {

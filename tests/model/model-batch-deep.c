@@ -1,0 +1,7 @@
+/* Batches of the log, with more preemptions and kills. */
+#include "tests/model/lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_batches_deep);
+}
