@@ -125,6 +125,21 @@ static const struct known {
         {"STABLE_UNTOLD", "prefix: set, on which another one sleeps", STALL},
         {"COMMIT_UNTOLD", "prefix: commit, on which another one sleeps", KILL},
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
+        {"LOG_UNTOLD", "log: set", KILL},
+        {"LOG_TOLD_EARLY", "log: set", RESUME},
+        {"LOG_TOLD_LATE", "log: set", STALL},
+        {"LOOK_AT_NO_NOTES", "log: set", STALL},
+        {"REAP_UNLOGGED", "log: set", KILL},
+        {"COMMIT_UNLOGGED", "log: commit", KILL},
+        {"LOOK_AT_NO_NOTES", "log: commit", STALL},
+        {"UNLOGGED_STOPS_EARLY", "log: set where marks have two levels", KILL},
+        {"UNLOGGED_TAKEN_UPWARDS", "log: batch where marks have two levels", RESUME},
+        {"BATCH_CARRIES_NOTHING", "log: batch", RESUME},
+        {"BATCH_UNHELD", "log: batch", RESUME},
+        {"BATCH_ANEW_BY_MARKS", "log: batch", KILL},
+        {"BATCH_NEVER_WHOLE", "log: batch while memory is short", RESUME},
+        {"BATCH_WHOLE_EARLY", "log: batch while memory is short", RESUME},
+        {"BATCH_FAILED_LEFT", "log: batch that fails, and another one", KILL},
 };
 
 /* Faults that hostile neighbours use: what was checked is loaded again. */

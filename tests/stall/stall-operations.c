@@ -18,6 +18,7 @@
 #define REAPER_IMAGES_LONG  24
 #define EVERY_ROWS          4
 #define EVERY_PREFIXES      2
+#define EVERY_LOGS          3 /* of two stops, each */
 
 static uint64_t first;
 
@@ -49,7 +50,9 @@ static bool resume(const struct step_scenario *scenario, struct trial_report *re
 
 static bool twice(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return !scenario->pause || trial_twice(scenario, 0, 1, report);
+        uint64_t every = (scenario->flags & TRIAL_LOGS) && !is_long() ? EVERY_LOGS : 1;
+
+        return !scenario->pause || trial_twice(scenario, first % every, every, report);
 }
 
 static bool beside(const struct step_scenario *scenario, struct trial_report *report)

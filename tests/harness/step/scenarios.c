@@ -617,7 +617,10 @@ const struct step_scenario *scenario_at(uint32_t i)
         if (i < step_scenario_watch_count)
                 return &step_scenarios_watch[i];
         i -= step_scenario_watch_count;
-        return i < step_scenario_prefix_count ? &step_scenarios_prefix[i] : NULL;
+        if (i < step_scenario_prefix_count)
+                return &step_scenarios_prefix[i];
+        i -= step_scenario_prefix_count;
+        return i < step_scenario_log_count ? &step_scenarios_log[i] : NULL;
 }
 
 const struct step_scenario *scenario_find(const char *name)

@@ -37,6 +37,9 @@
 /* A client watches; a prefix. */
 #define TRIAL_WATCHES  256u
 #define TRIAL_PREFIXES 512u
+/* A log stands: when all is over, one more batch has all that is there, and so has another log's.
+ */
+#define TRIAL_LOGS 1024u
 
 struct step_scenario {
         const char *name;
@@ -49,11 +52,11 @@ struct step_scenario {
 };
 
 /* Scenarios with single keys, with transactions, by the public calls, with watches of keys, and of
- * prefixes. */
+ * prefixes, and with a log. */
 extern const struct step_scenario step_scenarios[], step_scenarios_txn[], step_scenarios_users[],
-        step_scenarios_watch[], step_scenarios_prefix[];
+        step_scenarios_watch[], step_scenarios_prefix[], step_scenarios_log[];
 extern const uint32_t step_scenario_count, step_scenario_txn_count, step_scenario_users_count,
-        step_scenario_watch_count, step_scenario_prefix_count;
+        step_scenario_watch_count, step_scenario_prefix_count, step_scenario_log_count;
 
 /* Number @i of all scenarios, or NULL. */
 const struct step_scenario *scenario_at(uint32_t i);

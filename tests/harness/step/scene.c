@@ -165,6 +165,7 @@ static void begin(struct scene *scene, uint32_t actor, const struct sb_segment *
         scene->txn[actor] = NULL;
         memset(scene->watch[actor], 0, sizeof(scene->watch[actor]));
         memset(scene->prefix[actor], 0, sizeof(scene->prefix[actor]));
+        memset(&scene->log[actor], 0, sizeof(scene->log[actor]));
         scene->asleep[actor] = false;
         scene->bus[actor] = (struct sb_bus){0};
         sb_bus_init(&scene->bus[actor], &living, segment, slot, generation, scene->space[actor]);
@@ -654,6 +655,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         scene->running = act->actor;
         scene_wake_up(scene, act->actor);
         if (!scene_rows(scene, act, ret) && !scene_watch(scene, act, ret) &&
+                !scene_log(scene, act, ret) &&
                 (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret)))
                 do_act(scene, act, ret);
         scene->running = before;
@@ -786,7 +788,7 @@ const char *scene_act_text(const struct act *act)
                 "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
                 "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
                 "scan_many", "scan_seek", "clear", "update", "apart", "thin", "large", "watch",
-                "watch_next", "watch_close", "wait", "sleep", "prefix"};
+                "watch_next", "watch_close", "wait", "sleep", "stand", "prefix", "log", "pressed"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -17,6 +17,7 @@
 #define SB_TESTS_SCENE_H
 
 #include "libclient/core/bus.h"
+#include "ring/op/batch.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
@@ -98,7 +99,15 @@ enum act_kind {
         /* a watch of all keys that begin with the first `tag` bytes of `key`; WATCH_NEXT, key: that
          * one; expect THEN: from the cut of mark "m" on, which the setup made */
         PREFIX,
+        /* a batch of the client's log, which begins with the first; len: below; seen: what its disk
+         * has then */
+        LOG,
+        PRESSED, /* all memory work, of a client that waits for memory */
 };
+
+/* Of a batch, in len. */
+#define LOG_ANEW  1u /* by a log that begins anew, from `durable` on */
+#define LOG_FAILS 2u /* the disk does not take it */
 
 /* Of a transaction, in len: how many keys it writes, and how. */
 #define TXN_KEYS(len)    ((len)&15u)
@@ -155,6 +164,17 @@ struct scene_prefix {
         } last[SCENE_KEYS];
 };
 
+struct scene_log {
+        bool stands;
+        struct sb_batch batch;
+        uint64_t space[8];
+};
+/* What is durable; facts[current] counts. */
+struct scene_disk {
+        uint32_t current;
+        struct fact facts[2][SCENE_KEYS];
+};
+
 struct scene {
         struct sb_segment segment;                    /* the tests' own handle of it */
         struct sb_bus bus[SCENE_PEERS];               /* with each client's handle */
@@ -178,6 +198,9 @@ struct scene {
         uint32_t watch_key[SCENE_PEERS][SCENE_WATCHES];
         uint64_t watch_rev[SCENE_PEERS][SCENE_WATCHES]; /* the last one that came; 0: none yet */
         struct scene_prefix prefix[SCENE_PEERS][SCENE_WATCHES];
+        struct scene_log log[SCENE_PEERS];
+        struct scene_disk disk;
+        uint32_t stepped; /* the client that is */
         bool is_set_up;
         bool asleep[SCENE_PEERS], woken[SCENE_PEERS];
         void *bed[SCENE_PEERS][5]; /* where a call that sleeps is left */
@@ -231,6 +254,8 @@ bool scene_watch(struct scene *scene, const struct act *act, struct result *ret)
 /* scene-prefix.c: watches of prefixes, which scene-watch.c leaves to it. */
 void scene_prefix_open(struct scene *scene, const struct act *act, struct result *ret);
 void scene_prefix_next(struct scene *scene, const struct act *act, struct result *ret);
+/* scene-log.c: does an act about the log. Return: false: it is none. */
+bool scene_log(struct scene *scene, const struct act *act, struct result *ret);
 /* What the watch begins at is what the keys have now: no client is in the middle of a write. */
 void scene_prefix_begin(struct scene *scene, uint32_t actor, uint32_t watch);
 /* Where the watch has given all: a key that it did not give as it is; SCENE_KEYS: there is none. */

@@ -255,6 +255,7 @@ bool story_prepare(
                 memcpy(&scene_start, from, scene_size(from));
         else if (!trial_play(set_the_scene, NULL, "the setup"))
                 return false;
+        scene_start.stepped = trial_subject();
         trial_restore(&scene_start);
         look(trial.begin);
         look_back();

@@ -150,6 +150,7 @@ static void play_kill(void *context)
                         story_fail_facts(facts, moment, "after the reaper");
         }
         usage_rows(NEWCOMER);
+        usage_logs(NEWCOMER, false);
         if (!trial_failed())
                 usage_watches(NEWCOMER, false);
         if (!trial_failed())
@@ -205,6 +206,7 @@ static void play_stall(void *context)
         scene_facts(&scene, trial_witness(), facts);
         trial.play_story = find_stopped(facts);
         usage_check(trial_witness(), false, "beside the stopped one", &report);
+        usage_logs(trial_witness(), false);
         usage_write_much(trial_witness());
         if (!trial_failed())
                 usage_watches(trial_witness(), false);
@@ -217,6 +219,7 @@ static void play_stall(void *context)
                 return;
         reap_the_subject();
         usage_check(ENGINE, true, "after the stopped one was reaped", &report);
+        usage_logs(trial_witness(), false);
         usage_rows(trial_witness());
         usage_drain(trial_witness());
 }
@@ -424,6 +427,7 @@ static void play_resumed(void *context)
                 story_fail_facts(facts, offsetof(struct story, after), "resumed");
         }
         usage_check(trial_witness(), false, "after the stopped one was resumed", &report);
+        usage_logs(trial_witness(), true);
         usage_rows(trial_witness());
         if (!trial_failed())
                 usage_watches(trial_witness(), true);

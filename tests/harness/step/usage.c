@@ -254,7 +254,9 @@ static uint32_t usage_signs(void)
 static uint32_t usage_attention(void)
 {
         const struct sb_superblock *super = scene.segment.super;
-        uint32_t count = sb_load_acquire(&super->attention) != 0;
+        uint64_t attention = sb_load_acquire(&super->attention);
+        uint32_t count = (trial.scenario->flags & TRIAL_LOGS ? attention & SB_ATTENTION_PREFIXES
+                                                             : attention) != 0;
 
         for (uint32_t i = 0; i < SB_PREFIX_LENGTHS; i++)
                 count += (uint32_t)__builtin_popcount(
@@ -279,6 +281,8 @@ void usage_drain(enum scene_actor actor)
                 if (scene.attached[i])
                         usage_act((enum scene_actor)i, DETACH, 0, 0, 0, ANY);
         for (uint32_t round = 0; round < DRAIN_ROUNDS && !trial_failed(); round++) {
+                if (trial.scenario->flags & TRIAL_LOGS)
+                        usage_act(ENGINE, LOG, 0, 0, 0, ANY);
                 usage_act(ENGINE, TICK, 0, 0, 0, ANY);
                 usage_act(ENGINE, WORK, 0, 0, 1, ANY);
                 if (!usage_check(ENGINE, true, "while draining", &report))
@@ -436,6 +440,42 @@ void usage_watches(enum scene_actor writer, bool resumed)
                                         writer != actor ? writer : second);
                 }
         watch_afresh(writer);
+}
+
+/* ---- logs ---- */
+
+static void log_once(enum scene_actor actor, uint32_t len, const char *which)
+{
+        struct result result = usage_act(actor, LOG, 0, 0, len, ANY);
+        struct fact facts[SCENE_KEYS];
+
+        if (result.code) {
+                trial_fail("a batch of %s gives %d", which, result.code);
+                return;
+        }
+        scene_facts(&scene, actor, facts);
+        for (uint32_t key = 0; key < scene.key_count; key++)
+                if (!scene_fact_equal(&facts[key], &result.seen[key], true))
+                        trial_fail("key %u is {%s}, and %s has {%s}", key,
+                                trial_fact_text(&facts[key]), which,
+                                trial_fact_text(&result.seen[key]));
+}
+
+void usage_logs(enum scene_actor actor, bool resumed)
+{
+        enum scene_actor subject = trial_subject();
+
+        if (!(trial.scenario->flags & TRIAL_LOGS))
+                return;
+        for (uint32_t i = 0; i < SCENE_PEERS && !trial_failed(); i++)
+                if (scene.log[i].stands && goes_on(i, resumed))
+                        log_once((enum scene_actor)i, 0, "the log that stands");
+        /* One that is stopped may go on: no other log begins beside it. */
+        if (trial_failed() || (scene.log[subject].stands && scene.attached[subject] && !resumed))
+                return;
+        log_once(actor, LOG_ANEW, "a log that begins anew");
+        for (uint32_t i = 0; i < SCENE_PEERS; i++)
+                scene.log[i].stands = false;
 }
 
 /* ---- at the end ---- */

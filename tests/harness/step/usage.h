@@ -24,6 +24,9 @@ void usage_sleepers(const char *when);
  * sleeps, @writer or another client writes the key, and the client is woken and told of exactly
  * that. @resumed: the stepped client goes on, too. */
 void usage_watches(enum scene_actor writer, bool resumed);
+/* The log of each client that goes on, and behind that one that begins anew, of @actor, has all
+ * that is there with its next batch. */
+void usage_logs(enum scene_actor actor, bool resumed);
 /* Writes more than the segment can hold. */
 void usage_write_much(enum scene_actor actor);
 /* Deletes everything, detaches all clients but the engine, and sees every block come back. */
