@@ -1,5 +1,5 @@
 /*
- * Logs in scenarios: batches by the steps of ring/op/batch.h; see world.h.
+ * Logs in scenarios: batches by the steps of ring/log/batch.h; see world.h.
  *
  * A log's thread makes one batch after the other, and notes what each one gives: that is the disk.
  * Behind each batch it reads all keys at the batch's cut, in another way than a batch does. Where a
@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"

@@ -7,7 +7,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/prefix.h"
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 #include "ring/op/watch.h"
 #include "ring/op/write.h"
 #include "shm/layout/block.h"

@@ -1,5 +1,5 @@
 /*
- * The log in a scene: batches by the steps of ring/op/batch.h, and a disk; see scene.h.
+ * The log in a scene: batches by the steps of ring/log/batch.h, and a disk; see scene.h.
  *
  * The disk has each key as the batches say so far. There are two copies of it: a batch fills the
  * one that does not count, and one store says that it counts from there on. So whatever instruction
@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 #include "shm/base/assert.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"

@@ -17,7 +17,7 @@
 #define SB_TESTS_SCENE_H
 
 #include "libclient/core/bus.h"
-#include "ring/op/batch.h"
+#include "ring/log/batch.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
