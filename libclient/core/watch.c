@@ -21,6 +21,7 @@
 #include "libclient/core/fd.h"
 #include "libclient/core/sized.h"
 #include "libclient/core/prefix.h"
+#include "libclient/core/backlog.h"
 #include "libclient/core/use.h"
 #include "ring/op/watch.h"
 #include "shm/base/fault.h"
@@ -234,13 +235,16 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
         int r;
 
         if ((how->flags & SB_PREFIX) != 0) {
+                const struct sb_prefix_how of = {
+                        .depth = how->depth != 0 ? how->depth : SB_PREFIX_DEPTH,
+                        .drops = (how->flags & SB_BUFFERED) != 0,
+                        .after = how->after != SB_ANY_REV ? how->after : 0};
+
                 if (how->depth > UINT32_MAX / 4) /* the number of slots would wrap round */
                         return SB_E_FULL;
-                r = sb_prefix_open(bus, key, watch->place,
-                        how->depth != 0 ? how->depth : SB_PREFIX_DEPTH,
-                        how->after != SB_ANY_REV ? how->after : 0, &watch->prefix);
+                r = sb_prefix_open(bus, key, watch->place, &of, &watch->prefix);
                 if (r == 0)
-                        watch->spot = &watch->prefix->op.watch.ring.ring->tail;
+                        watch->spot = &watch->prefix->op.watch.row.ring->tail;
                 return r;
         }
         if ((how->flags & SB_BUFFERED) != 0)
@@ -324,8 +328,6 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, const struct sb_w
         /* A cut that was not taken yet has no past. */
         if ((how->flags & SB_AFTER_CUT) != 0 && !sb_clock_reaches(&bus->handle, how->after))
                 return -EINVAL;
-        if ((how->flags & (SB_PREFIX | SB_BUFFERED)) == (SB_PREFIX | SB_BUFFERED))
-                return -ENOTSUP;
         return watch_open_checked(bus, key, how, ret_watch);
 }
 
@@ -356,7 +358,12 @@ uint64_t sb_watch_dropped(const struct sb_watch *watch)
         SB_USE(watch ? watch->bus : NULL, sb_watch_dropped(watch));
         if (!watch)
                 return 0;
-        if (!watch->bus || sb_bus_detached(watch->bus))
+        if (!watch->bus)
+                return watch->op.dropped;
+        if (watch->prefix)
+                return sb_backlog_dropped(
+                        sb_bus_detached(watch->bus) ? NULL : watch->bus, watch->prefix);
+        if (sb_bus_detached(watch->bus))
                 return watch->op.dropped;
         return sb_op_watch_dropped(&watch->bus->handle, &watch->op);
 }
@@ -588,9 +595,10 @@ int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
 /* @gone: the segment is not this process's any more. */
 static void watch_end(struct sb_bus *bus, struct sb_watch *watch, bool gone)
 {
-        if (watch->prefix)
+        if (watch->prefix) {
+                watch->op.dropped = sb_backlog_dropped(NULL, watch->prefix);
                 sb_prefix_close(bus, watch->prefix, gone);
-        else if (!gone)
+        } else if (!gone)
                 sb_op_watch_end(&bus->handle, &watch->op);
         watch->prefix = NULL;
 }

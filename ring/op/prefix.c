@@ -22,6 +22,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/prefix.h"
+#include "shm/notify/queue.h"
 
 /* ---- beginning and ending ---- */
 
@@ -46,7 +47,7 @@ void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch)
 static void prefix_fault_tail(struct sb_op_prefix *watch)
 {
         if (SB_FAULT(AGAIN_HINTS_LATE))
-                watch->hint = sb_hint_tail(&watch->watch.ring);
+                watch->hint = sb_hint_tail(&watch->row);
 }
 
 /* Whether a cut can come behind what was given up: that was a stamp, or said by the clock. */
@@ -63,7 +64,7 @@ static bool prefix_gone_is_past(struct sb_handle *handle, const struct sb_ring_v
 
 bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
 {
-        const struct sb_ring_view *ring = &watch->watch.ring;
+        const struct sb_ring_view *ring = &watch->watch.row;
 
         /* Lock-free: a round that gives up meanwhile means that others filled half of the ring.
          * Bound: damage. What was given up is ahead of the clock. */
@@ -72,7 +73,7 @@ bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
                         return false;
                 sb_op_prefix_let_go(handle, watch);
                 /* Before the cut: a change above it is hinted behind this. */
-                watch->hint = sb_hint_tail(ring);
+                watch->hint = sb_hint_tail(&watch->row);
                 watch->cut = watch->joined = prefix_take_cut(handle, watch);
                 prefix_fault_tail(watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */
@@ -87,11 +88,26 @@ static uint64_t prefix_fault_cut(struct sb_handle *handle)
         return SB_FAULT(PREFIX_CUT_EARLY) ? sb_clock_take_cut(handle) : 0;
 }
 
+/* The entry stands: have writers look for it, and take the watch's cut. Return: 0, -EIO. */
+static int prefix_join(struct sb_handle *handle, struct sb_op_prefix *watch)
+{
+        uint64_t early = prefix_fault_cut(handle);
+
+        sb_prefix_join(handle, watch->prefix_len);
+        /* A damaged ring may have no slots. */
+        if (watch->watch.row.slot_count < 2 || !sb_op_prefix_again(handle, watch)) {
+                sb_op_prefix_end(handle, watch);
+                return -EIO;
+        }
+        if (early)
+                watch->cut = early;
+        return 0;
+}
+
 int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
         uint32_t bit, uint32_t depth, struct sb_op_prefix *ret)
 {
         unsigned char key[SB_KEY_LEN_MAX];
-        uint64_t early;
         int r;
 
         *ret = (struct sb_op_prefix){.prefix = prefix, .prefix_len = prefix_len};
@@ -99,16 +115,30 @@ int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t pr
                 sb_hint_slots(depth), SB_WATCH_HINTS, &ret->watch);
         if (r)
                 return r;
-        early = prefix_fault_cut(handle);
-        sb_prefix_join(handle, prefix_len);
-        /* A damaged ring may have no slots. */
-        if (ret->watch.ring.slot_count < 2 || !sb_op_prefix_again(handle, ret)) {
-                sb_op_prefix_end(handle, ret);
-                return -EIO;
-        }
-        if (early)
-                ret->cut = early;
-        return 0;
+        ret->row = ret->watch.row;
+        return prefix_join(handle, ret);
+}
+
+int sb_op_prefix_begin_dropping(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        uint32_t bit, uint32_t room, uint64_t after, struct sb_op_prefix *ret)
+{
+        unsigned char key[SB_KEY_LEN_MAX];
+        int r;
+
+        *ret = (struct sb_op_prefix){.prefix = prefix, .prefix_len = prefix_len, .drops = true};
+        r = sb_op_watch_begin_queue(handle, key, sb_prefix_key(prefix, prefix_len, key), bit,
+                sb_hint_slots(SB_WATCH_DEPTH), room, &ret->watch);
+        if (r)
+                return r;
+        ret->row = ret->watch.wants;
+        if (!after)
+                after = sb_load_acquire(&handle->segment.super->clock); /* A:clock. */
+        /* Before writers look for the watch: a change above its cut finds the run. */
+        sb_queue_begin(&ret->row, after, sb_hint_tail(&ret->row), room);
+        r = prefix_join(handle, ret);
+        if (!r)
+                sb_queue_say_seen(&ret->row, ret->cut);
+        return r;
 }
 
 void sb_op_prefix_end(struct sb_handle *handle, struct sb_op_prefix *watch)
@@ -123,7 +153,7 @@ int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell)
 {
         if (!sb_prefix_is_hinted(watch))
                 return 0;
-        *ret_cell = sb_hint_read(&watch->watch.ring, watch->hint);
+        *ret_cell = sb_hint_read(&watch->row, watch->hint);
         if (!*ret_cell)
                 return -1;
         watch->hint++;
@@ -132,7 +162,7 @@ int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell)
 
 bool sb_op_prefix_keeps(const struct sb_op_prefix *watch, uint64_t cut)
 {
-        return sb_hint_gone(&watch->watch.ring) <= cut || SB_FAULT(GIVEN_UP_UNASKED);
+        return sb_hint_gone(&watch->watch.row) <= cut || SB_FAULT(GIVEN_UP_UNASKED);
 }
 
 bool sb_op_prefix_whole(const struct sb_op_prefix *watch)
@@ -146,7 +176,7 @@ bool sb_op_prefix_was_whole(struct sb_handle *handle, struct sb_op_prefix *watch
 
         watch->asks = watch->trimmed = false;
         if (!asks)
-                return sb_op_prefix_whole(watch);
+                return watch->drops || sb_op_prefix_whole(watch);
         /* What the ring says of a time before this watch counts for nothing: perhaps no watch
          * stood, and no process asked. A:forgotten. Behind the walk: of a key that it did not meet
          * any more this was said. */
@@ -262,6 +292,22 @@ static struct sb_version *prefix_seek(struct sb_handle *handle, const struct sb_
         return NULL;
 }
 
+/* Whether a change that was listed lies where it lay, under this pin. Of what came before the watch
+ * joined, a process may take something out that had asked before. */
+static bool prefix_stays(const struct sb_op_prefix *watch, const struct sb_op_listed *listed)
+{
+        return listed->stamp > watch->joined &&
+               (watch->drops ? sb_queue_keeps(&watch->row, listed->stamp)
+                             : sb_op_prefix_whole(watch));
+}
+
+/* Whether it is perhaps not whole any more: a transaction of which some went where memory was
+ * short. */
+static bool prefix_is_torn(const struct sb_op_prefix *watch, const struct sb_op_listed *listed)
+{
+        return watch->drops && listed->txn && listed->stamp <= sb_queue_lost(&watch->row);
+}
+
 bool sb_op_prefix_take(struct sb_handle *handle, const struct sb_op_prefix *watch,
         const struct sb_op_listed *listed, uint32_t guard, uint32_t old_guard,
         struct sb_op_change *ret)
@@ -272,14 +318,12 @@ bool sb_op_prefix_take(struct sb_handle *handle, const struct sb_op_prefix *watc
 
         sb_pin(handle);
         /* Behind the pin: where nothing above the watch's cut has left its chain yet, the version
-         * is still where it was listed, and stays there under this pin. Of what came before the
-         * watch joined, a process may take something out that had asked before. Fault TAKE_UNASKED:
-         * neither is asked. */
-        version = (sb_op_prefix_whole(watch) && listed->stamp > watch->joined) ||
-                                  SB_FAULT(TAKE_UNASKED)
+         * is still where it was listed, and stays there under this pin. Fault TAKE_UNASKED: that is
+         * not asked. */
+        version = prefix_stays(watch, listed) || SB_FAULT(TAKE_UNASKED)
                           ? sb_version_at(segment, listed->at)
                           : prefix_seek(handle, watch, listed);
-        found = version && sb_version_fits(segment, version);
+        found = version && sb_version_fits(segment, version) && !prefix_is_torn(watch, listed);
         if (found) {
                 ret->version = version;
                 ret->cut = listed->stamp;

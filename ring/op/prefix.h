@@ -38,6 +38,7 @@
 
 struct sb_op_prefix {
         struct sb_op_watch watch;    /* of the prefix's own key */
+        struct sb_ring_view row;     /* of which it reads the hints: of the ring, or its queue's */
         const unsigned char *prefix; /* the caller's */
         uint32_t prefix_len;
         uint64_t hint; /* the next one to read */
@@ -48,12 +49,18 @@ struct sb_op_prefix {
         bool holds;   /* a snapshot of the cut that the watch began at is open */
         bool asks;    /* the next reading is the first behind sb_op_prefix_after(); */
         bool trimmed; /* and it met a chain out of which something was taken that it may want */
+        bool drops;   /* it has a queue (notify/queue.h) */
 };
 
-/* Begin to watch, for the client's dirty bit @bit; a ring that is made keeps @depth changes. Not
- * under a pin. Return: 0; SB_E_FULL: no room; -EIO: the segment is damaged. */
+/* Begin to watch, for the client's dirty bit @bit; the ring keeps @depth changes at least. Not
+ * under
+ * a pin. Return: 0; SB_E_FULL: no room; -EIO: the segment is damaged. */
 int sb_op_prefix_begin(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
         uint32_t bit, uint32_t depth, struct sb_op_prefix *ret);
+/* The same for a watch that drops: writers keep for it the first @room changes that came, @after: a
+ * cut of before, 0: of now. What was read makes room by the calls of notify/queue.h. */
+int sb_op_prefix_begin_dropping(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        uint32_t bit, uint32_t room, uint64_t after, struct sb_op_prefix *ret);
 /* Begin anew at a cut of now, which a snapshot holds, if half of them are free, until it
  * is let go. Return: false: the segment is damaged. */
 bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch);
@@ -80,7 +87,7 @@ struct sb_op_listed {
 /* Whether there is a hint that was not read. */
 static inline bool sb_prefix_is_hinted(const struct sb_op_prefix *watch)
 {
-        return sb_hint_tail(&watch->watch.ring) != watch->hint;
+        return sb_hint_tail(&watch->row) != watch->hint;
 }
 /* The next hint. Return: 1: *ret_cell; 0: there is none; -1: it was overwritten. */
 int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell);

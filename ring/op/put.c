@@ -329,8 +329,8 @@ static __attribute__((noinline)) void put_outgrow(struct sb_handle *handle,
 
 /* Behind the stamp, and before the note goes: a hint for each watched prefix of the key. Return:
  * whether what the write replaced stays for their readers. */
-static bool put_tell_prefixes(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t cell_number)
+static bool put_tell_prefixes(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t cell_number, uint64_t stamp)
 {
         uint64_t shape = sb_version_shape(&handle->segment, version);
 
@@ -338,18 +338,19 @@ static bool put_tell_prefixes(
         if (SB_FAULT(HINT_PAST_NOTE))
                 sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
         return !SB_FAULT(TELL_LEFT_OUT) &&
-               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number);
+               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number, stamp);
 }
 
 /* The log is told, if it has to be, and watchers of prefixes are. @replaced: the stamp of what the
  * write replaced. Return: as put_tell_prefixes(). Fault LOG_TOLD_LATE: the note goes first. */
 static bool put_attend(struct sb_handle *handle, const struct sb_version *version,
-        uint64_t replaced, uint64_t cell_number)
+        uint64_t replaced, uint64_t stamp, uint64_t cell_number)
 {
         if (SB_FAULT(LOG_TOLD_LATE))
                 sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
         sb_unlogged_tell(&handle->segment, cell_number, replaced);
-        return sb_prefix_any(&handle->segment) && put_tell_prefixes(handle, version, cell_number);
+        return sb_prefix_any(&handle->segment) &&
+               put_tell_prefixes(handle, version, cell_number, stamp);
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
@@ -359,7 +360,8 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
 
         if (!old) {
                 /* What it replaced may be gone: so the log is told in any case. */
-                (void)put_attend(handle, version, 0, sb_cell_number(&handle->segment, cell));
+                (void)put_attend(
+                        handle, version, 0, stamp, sb_cell_number(&handle->segment, cell));
                 put_outgrow(handle, version, entry, cell, stamp);
                 return;
         }
@@ -378,7 +380,7 @@ bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
         /* A:stamp. */
-        if (put_attend(handle, version, sb_load_acquire(&old->stamp),
+        if (put_attend(handle, version, sb_load_acquire(&old->stamp), stamp,
                     sb_cell_number(&handle->segment, cell))) {
                 if (entry)
                         sb_magazine_vacate(handle, entry);
@@ -467,7 +469,8 @@ static inline __attribute__((always_inline)) int put_install(
         ret->rev = version->rev;
         replaced = put_replaced(old);
         if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, replaced)))
-                awaited = put_attend(handle, version, replaced, attempt->spot.cell_number);
+                awaited =
+                        put_attend(handle, version, replaced, ret->cut, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {
                 put_outgrow(handle, version, attempt->entry, attempt->spot.cell, ret->cut);
                 attempt->look_again = old != head || write->kind == SB_VERSION_DELETED;

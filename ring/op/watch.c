@@ -19,6 +19,8 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/hint.h"
+#include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/work.h"
@@ -39,6 +41,7 @@ struct beginning {
         const void *key;
         uint32_t key_len, bit, depth;
         uint32_t want_count; /* of a watch that drops; else 0 */
+        uint32_t queue;      /* slots of its row, of a prefix */
         uint64_t hash;
         uint64_t block;    /* taken; 0: none */
         enum form form;    /* what it is taken for */
@@ -54,9 +57,12 @@ static struct sb_ring_form watch_form(const struct beginning *begin)
         case WATCHERS:
                 return (struct sb_ring_form){.watcher_count = SB_WATCH_ENTRIES};
         case SLOTS:
-                return (struct sb_ring_form){.slot_count = begin->depth};
+                return (struct sb_ring_form){.slot_count = begin->depth, .hints = begin->hints};
         case WANTS:
-                return (struct sb_ring_form){.watcher_count = 1, .want_count = begin->want_count};
+                return (struct sb_ring_form){.slot_count = begin->queue,
+                        .watcher_count = 1,
+                        .want_count = begin->want_count,
+                        .hints = begin->hints};
         default:
                 return (struct sb_ring_form){.slot_count = begin->depth,
                         .watcher_count = SB_WATCH_ENTRIES,
@@ -106,20 +112,34 @@ static int watch_publish(struct sb_handle *handle, struct beginning *begin, enum
         return 0;
 }
 
+/* Whether the ring has enough slots: of a prefix, in one row. */
+static bool watch_is_deep(struct sb_handle *handle, const struct beginning *begin,
+        struct sb_node *node, struct sb_op_watch *watch)
+{
+        watch->row = watch->ring;
+        /* A prefix's ring without slots is damage, which its caller finds. */
+        if (SB_FAULT(DEPTH_LEFT_OUT) || (begin->hints && watch->ring.slot_count < 2))
+                return true;
+        return begin->hints ? sb_hint_row(handle, &watch->ring, begin->depth, &watch->row)
+                            : sb_ring_depth(handle, node) >= begin->depth;
+}
+
 /* The ring of the key's node, with enough slots: the one that it has, or a new one. Return: 0;
  * AGAIN: a block is to be taken first, or another one came in between. */
 static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct sb_node *node,
-        struct sb_ring_view *ret)
+        struct sb_op_watch *watch)
 {
+        struct sb_ring_view *ret = &watch->ring;
+
         if (!sb_pin_load(handle, &node->ring) &&
                 watch_publish(handle, begin, RING, &node->ring, node))
                 return AGAIN;
         if (!sb_ring_of(handle, node, ret))
                 return sb_pin_load(handle, &node->ring) ? -EIO : AGAIN;
-        /* A prefix's ring stays as it was made: what reads it goes by one row of slots. */
-        if (sb_ring_depth(handle, node) >= begin->depth || begin->hints || SB_FAULT(DEPTH_LEFT_OUT))
+        if (watch_is_deep(handle, begin, node, watch))
                 return 0;
-        return watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);
+        (void)watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);
+        return watch_is_deep(handle, begin, node, watch) ? 0 : AGAIN;
 }
 
 /* The same for a watch that drops, in a block of its own. */
@@ -134,6 +154,8 @@ static int watch_enter_wants(struct sb_handle *handle, struct beginning *begin,
                 return AGAIN;
         }
         watch->entry = watch->wants.watchers;
+        if (begin->hints)
+                return 0; /* and notify/queue.h has what its words say */
         /* The block may have room for more: they are not used. */
         for (i = begin->want_count; i < watch->wants.want_count; i++)
                 sb_store_release(&watch->wants.wants[i], UINT64_MAX); /* R:want. */
@@ -205,7 +227,7 @@ static int watch_try(struct sb_handle *handle, struct beginning *begin, struct s
         if (!node)
                 return -EIO;
         begin->missing = RING;
-        r = watch_ring(handle, begin, node, &watch->ring);
+        r = watch_ring(handle, begin, node, watch);
         if (!r) {
                 sb_ring_open(handle, node, &watch->ring);
                 r = watch_enter(handle, begin, node, watch);
@@ -264,6 +286,21 @@ int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_le
                 .key_len = key_len,
                 .bit = bit,
                 .depth = depth,
+                .hash = sb_hash_key(key, key_len, handle->segment.seed)};
+
+        return watch_begin(handle, &begin, ret);
+}
+
+int sb_op_watch_begin_queue(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint32_t bit, uint32_t slot_count, uint32_t room, struct sb_op_watch *ret)
+{
+        struct beginning begin = {.key = key,
+                .hints = true,
+                .key_len = key_len,
+                .bit = bit,
+                .depth = slot_count,
+                .want_count = sb_queue_words(room),
+                .queue = sb_queue_slots(room),
                 .hash = sb_hash_key(key, key_len, handle->segment.seed)};
 
         return watch_begin(handle, &begin, ret);

@@ -39,9 +39,10 @@
 struct sb_op_watch {
         struct sb_word64 *cell, *entry;
         struct sb_ring_view ring;
-        uint64_t node;  /* offset */
-        uint64_t start; /* the key's revision when the watch began */
-        uint64_t last;  /* the revision behind which the next one is looked for */
+        struct sb_ring_view row; /* of a prefix: the block of which it reads the hints */
+        uint64_t node;           /* offset */
+        uint64_t start;          /* the key's revision when the watch began */
+        uint64_t last;           /* the revision behind which the next one is looked for */
         /* Of a watch that drops: its block, in which the revisions stand that it wants; how many it
          * went by, the latest one that it wants, how many it dropped. */
         struct sb_ring_view wants;
@@ -52,8 +53,9 @@ struct sb_op_watch {
 /* What the slots of a ring are: versions, or hints (notify/hint.h). */
 enum sb_watch_slots { SB_WATCH_VERSIONS, SB_WATCH_HINTS };
 
-/* Begin to watch a key, for the client's dirty bit @bit; a ring that is made has @depth slots.
- * last is the revision then: the watch gives what comes later. Not under a pin. Return: 0;
+/* Begin to watch a key, for the client's dirty bit @bit; the ring has @depth slots then, or a row
+ * of
+ * so many. last is the revision then: the watch gives what comes later. Not under a pin. Return: 0;
  * SB_E_FULL: no room for the key, the ring or the entry; -EIO: the segment is damaged. */
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
         uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret);
@@ -61,6 +63,11 @@ int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_le
  * what comes then; @after: behind this revision, UINT64_MAX: from now on. It never says LAPPED. */
 int sb_op_watch_begin_dropping(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t bit, uint32_t depth, uint32_t want_count, uint64_t after, struct sb_op_watch *ret);
+/* The same for the key of a prefix, of which the ring is made with @slot_count slots: the watch has
+ * a queue of its own with room for @room changes (notify/queue.h), which counts when that begins.
+ */
+int sb_op_watch_begin_queue(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint32_t bit, uint32_t slot_count, uint32_t room, struct sb_op_watch *ret);
 /* How many it has dropped by now. Not under a pin. */
 uint64_t sb_op_watch_dropped(struct sb_handle *handle, const struct sb_op_watch *watch);
 /* End it. */

@@ -168,6 +168,12 @@
         X(TAKE_UNASKED, "a reader goes to what it has listed, though that was given up since")     \
         X(LISTED_UNHELD, "a change that was listed is given, and no guard holds it")               \
         X(LIST_COPY_TWICE, "a version that was moved is listed twice")                             \
+        X(ROW_FIRST_ALONE, "where a prefix's ring has further rows, writers know the first alone") \
+        X(QUEUE_UNASKED, "a pruner does not ask what a queue wants")                               \
+        X(QUEUE_UNTOLD, "a change leaves no hint in a queue that has room")                        \
+        X(QUEUE_STAYS_OPEN, "a queue without room is not closed")                                  \
+        X(QUEUE_LOST_UNSAID, "what a queue wants is taken for memory without a word")              \
+        X(QUEUE_TEARS, "a transaction for which there is no room is taken in part")                \
         X(GONE_RING_STAYS, "a ring stays behind when its key is removed")                          \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \

@@ -65,7 +65,7 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
  * is held, because later another one may lie there. Faults COMMIT_UNTOLD, COMMIT_UNLOGGED: left
  * out, or the log is. */
 static inline void finish_tell(
-        struct sb_handle *handle, const struct sb_version *version, bool slot)
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool slot)
 {
         struct sb_node *node = sb_node_at(&handle->segment, version->node);
 
@@ -74,7 +74,7 @@ static inline void finish_tell(
         if (!SB_FAULT(COMMIT_UNLOGGED))
                 sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, slot ? version : NULL);
-        sb_prefix_tell_node(handle, node);
+        sb_prefix_tell_node(handle, node, stamp);
 }
 
 void sb_finish_each(struct sb_handle *handle, const struct sb_descriptor *descriptor,
@@ -108,7 +108,7 @@ static void finish_let_go(struct sb_handle *handle, struct sb_descriptor *descri
 
                 if (!version)
                         continue;
-                finish_tell(handle, version, own);
+                finish_tell(handle, version, SB_STATUS_VALUE(status), own);
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
                 sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0);

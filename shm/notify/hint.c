@@ -9,6 +9,7 @@
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
@@ -111,7 +112,8 @@ uint64_t sb_hint_push(
                 if (!sb_cas64_full(slot, word, hint_word(view, number, cell_number)))
                         continue;
                 hint_move_tail(view, number);
-                if (number % (view->slot_count / 2) == 0)
+                /* What a queue keeps it says by itself. */
+                if (number % (view->slot_count / 2) == 0 && view->want_count == 0)
                         hint_begin_half(handle, view, number);
                 return word & CELL_MASK;
         }
@@ -123,6 +125,31 @@ uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number)
         bool same = word >> LAP_SHIFT == (hint_lap(view, number) & ((1u << LAP_BITS) - 1));
 
         return same || SB_FAULT(HINT_LAP_UNASKED) ? word & CELL_MASK : 0;
+}
+
+/* ---- rows ---- */
+
+bool sb_hint_further(struct sb_handle *handle, struct sb_ring_view *view, uint64_t *left)
+{
+        while (sb_ring_further(handle, view, left))
+                if (view->slot_count > 1 && sb_once(view->ring->hints))
+                        return true;
+        return false;
+}
+
+bool sb_hint_row(struct sb_handle *handle, const struct sb_ring_view *ring, uint32_t slot_count,
+        struct sb_ring_view *ret)
+{
+        uint64_t left = sb_damage_bound(&handle->segment);
+        struct sb_ring_view each = *ring;
+
+        do {
+                if (each.want_count == 0 && each.slot_count >= slot_count) {
+                        *ret = each;
+                        return true;
+                }
+        } while (sb_hint_further(handle, &each, &left));
+        return false;
 }
 
 /* ---- the validator ---- */
@@ -147,11 +174,24 @@ static const char *hint_slots_fault(struct sb_handle *handle, const struct sb_ri
         return NULL;
 }
 
+/* What is wrong with a row: of a queue, too, which says by itself what is kept. */
+static const char *hint_row_fault(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        uint64_t gone = sb_hint_gone(view), mark;
+
+        mark = sb_load_acquire(&view->ring->mark); /* A:gone. */
+        /* A:clock. Behind them: they are what it said. */
+        if ((gone > mark ? gone : mark) > sb_load_acquire(&handle->segment.super->clock))
+                return "its ring gives up what is to come";
+        return hint_slots_fault(handle, view);
+}
+
 const char *sb_hint_fault(struct sb_handle *handle, struct sb_node *node)
 {
+        uint64_t left = sb_damage_bound(&handle->segment);
         struct sb_node_key key = sb_node_key(&handle->segment, node);
-        uint64_t at = sb_pin_load(handle, &node->ring), gone, mark;
-        const char *fault = NULL;
+        uint64_t at = sb_pin_load(handle, &node->ring);
+        const char *fault;
         struct sb_ring_view view;
         bool hints;
 
@@ -165,11 +205,8 @@ const char *sb_hint_fault(struct sb_handle *handle, struct sb_node *node)
                 return NULL;
         if (view.slot_count < 2)
                 return "its ring is none";
-        gone = sb_hint_gone(&view);
-        mark = sb_load_acquire(&view.ring->mark); /* A:gone. */
-        /* A:clock. Behind them: they are what it said. */
-        if ((gone > mark ? gone : mark) > sb_load_acquire(&handle->segment.super->clock))
-                return "its ring gives up what is to come";
-        fault = hint_slots_fault(handle, &view);
+        do
+                fault = hint_row_fault(handle, &view);
+        while (!fault && sb_hint_further(handle, &view, &left));
         return sb_pin_load(handle, &node->ring) == at ? fault : NULL;
 }

@@ -41,6 +41,17 @@ static inline uint32_t sb_hint_slots(uint32_t depth)
         return 2 * (depth + depth / 4 + 1);
 }
 
+/* A ring may have several rows of slots: where a watch wants more changes than there is room for, a
+ * block with as many is hung in behind `more`, and each change leaves a hint in each row. A watch
+ * reads one of them, which says by its own `given` what it keeps. */
+
+/* Under a pin: go on to the next row, behind this block. @left: as for sb_ring_further(). Return:
+ * false: there is none. */
+bool sb_hint_further(struct sb_handle *handle, struct sb_ring_view *view, uint64_t *left);
+/* Under a pin: the first row from @ring on that has so many slots. Return: false: none has. */
+bool sb_hint_row(struct sb_handle *handle, const struct sb_ring_view *ring, uint32_t slot_count,
+        struct sb_ring_view *ret);
+
 /* Under a pin: put a hint in. Return: the number of the cell that the overwritten hint named, of
  * which nothing is kept for this ring any more; 0: none. */
 uint64_t sb_hint_push(

@@ -10,6 +10,7 @@
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
@@ -17,6 +18,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/notify/hint.h"
+#include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "shm/notify/turn.h"
 
@@ -38,6 +40,7 @@ struct prefix_walk {
         unsigned char bytes[SB_WATCH_PREFIX + SB_KEY_LEN_MAX];
         uint32_t key_len, word;
         uint32_t bits; /* lengths of this word that were not looked up yet */
+        uint64_t left; /* blocks of a ring that is gone through */
 };
 
 /* The lengths of word @word, as far as a key of @key_len bytes goes. */
@@ -107,33 +110,59 @@ static bool prefix_walk_next(
                 }
                 len = walk->word * 32 + (uint32_t)__builtin_ctz(walk->bits);
                 walk->bits &= walk->bits - 1;
-                if (prefix_ring(handle, walk->bytes, SB_WATCH_PREFIX + len, ret))
+                if (prefix_ring(handle, walk->bytes, SB_WATCH_PREFIX + len, ret)) {
+                        walk->left = sb_damage_bound(&handle->segment);
                         return true;
+                }
         }
+}
+
+/* Go on to the next row or queue of the ring. Fault ROW_FIRST_ALONE: to none. */
+static bool prefix_walk_row(
+        struct sb_handle *handle, struct prefix_walk *walk, struct sb_ring_view *view)
+{
+        return !SB_FAULT(ROW_FIRST_ALONE) && sb_hint_further(handle, view, &walk->left);
 }
 
 /* ---- telling ---- */
 
-bool sb_prefix_tell(
-        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cell_number)
+/* Put a hint into a row, or into a queue that takes it. */
+static void prefix_hint(struct sb_handle *handle, const struct sb_ring_view *view,
+        uint64_t cell_number, uint64_t stamp)
+{
+        uint64_t over;
+
+        if (SB_FAULT(PREFIX_UNTOLD))
+                return;
+        if (view->want_count) {
+                sb_queue_tell(handle, view, cell_number, stamp);
+                return;
+        }
+        over = sb_hint_push(handle, view, cell_number);
+        /* Each process that fills a slot sees to what it overwrote: so no more is kept than the
+         * ring names, and none walks over all of it. */
+        if (over && sb_cell_at(&handle->segment, over))
+                sb_limbo_later(handle, over, SB_STAMP_PLACEHOLDER);
+}
+
+bool sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t cell_number, uint64_t stamp)
 {
         struct prefix_walk walk;
-        struct sb_ring_view view;
+        struct sb_ring_view ring, row;
         bool told = false;
-        uint64_t over;
 
         if (!prefix_walk_begin(handle, key, key_len, &walk))
                 return false;
-        while (prefix_walk_next(handle, &walk, &view)) {
+        while (prefix_walk_next(handle, &walk, &ring)) {
                 told = true;
-                over = SB_FAULT(PREFIX_UNTOLD) ? 0 : sb_hint_push(handle, &view, cell_number);
-                /* Each process that fills a slot sees to what it overwrote: so no more is kept than
-                 * the ring names, and none walks over all of it. */
-                if (over && sb_cell_at(&handle->segment, over))
-                        sb_limbo_later(handle, over, SB_STAMP_PLACEHOLDER);
+                row = ring;
+                do
+                        prefix_hint(handle, &row, cell_number, stamp);
+                while (prefix_walk_row(handle, &walk, &row));
                 /* Fault PREFIX_UNWOKEN: left out. */
                 if (!SB_FAULT(PREFIX_UNWOKEN))
-                        sb_ring_wake(handle, &view);
+                        sb_ring_wake(handle, &ring);
         }
         return told;
 }
@@ -147,13 +176,13 @@ static bool prefix_of_node(struct sb_handle *handle, struct sb_node *node,
         return ret_key->bytes && sb_cell_at(&handle->segment, *ret_cell);
 }
 
-void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node)
+void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node, uint64_t stamp)
 {
         struct sb_node_key key;
         uint64_t cell_number;
 
         if (sb_prefix_any(&handle->segment) && prefix_of_node(handle, node, &key, &cell_number))
-                (void)sb_prefix_tell(handle, key.bytes, key.len, cell_number);
+                (void)sb_prefix_tell(handle, key.bytes, key.len, cell_number, stamp);
 }
 
 void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node)
@@ -172,9 +201,23 @@ void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node)
 
 /* ---- keeping ---- */
 
+/* Whether a row or a queue keeps what was current from @stamp until @newer. */
+static bool prefix_row_awaits(const struct sb_ring_view *view, uint64_t stamp, uint64_t newer)
+{
+        return view->want_count ? sb_queue_wants(view, stamp, newer) : newer > sb_hint_gone(view);
+}
+
 /* Fault GIVE_WAY_UNSAID: it is given up, and not said. */
-bool sb_prefix_awaits_any(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
+static void prefix_give_way(const struct sb_ring_view *view, uint64_t stamp, uint64_t newer)
+{
+        if (view->want_count)
+                sb_queue_say_lost(view, stamp);
+        else if (!SB_FAULT(GIVE_WAY_UNSAID))
+                sb_hint_raise_gone(view, newer);
+}
+
+bool sb_prefix_awaits_any(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, uint64_t newer, bool give_way)
 {
         uint64_t shape = sb_version_shape(&handle->segment, version);
         struct prefix_walk walk;
@@ -183,14 +226,34 @@ bool sb_prefix_awaits_any(
         if (!prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
                 return false;
         while (prefix_walk_next(handle, &walk, &view)) {
-                if (stamp <= sb_hint_gone(&view))
-                        continue;
-                if (!give_way)
-                        return true;
-                if (!SB_FAULT(GIVE_WAY_UNSAID))
-                        sb_hint_raise_gone(&view, stamp);
+                do {
+                        if (!prefix_row_awaits(&view, stamp, newer))
+                                continue;
+                        if (!give_way)
+                                return true;
+                        prefix_give_way(&view, stamp, newer);
+                } while (prefix_walk_row(handle, &walk, &view));
         }
         return false;
+}
+
+void sb_prefix_say_moved(struct sb_handle *handle, const struct sb_version *version, uint64_t stamp)
+{
+        uint64_t shape = sb_version_shape(&handle->segment, version);
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+
+        if (!sb_prefix_any(&handle->segment) ||
+                !prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
+                return;
+        while (prefix_walk_next(handle, &walk, &view)) {
+                do {
+                        if (view.want_count)
+                                sb_queue_say_moved(&view, stamp);
+                        else if (stamp > sb_hint_gone(&view) && !SB_FAULT(GIVE_WAY_UNSAID))
+                                sb_hint_raise_gone(&view, stamp);
+                } while (prefix_walk_row(handle, &walk, &view));
+        }
 }
 
 void sb_prefix_ask_floor(
@@ -203,15 +266,19 @@ void sb_prefix_ask_floor(
         /* A:clock. Before the loads that follow. */
         floor->asked = sb_load_acquire(&handle->segment.super->clock);
         floor->gone = UINT64_MAX;
+        floor->queues = false;
         if (!sb_prefix_any(&handle->segment) || !sb_version_fits(&handle->segment, version))
                 return;
         shape = sb_version_shape(&handle->segment, version);
         if (!prefix_walk_begin(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
                 return;
         while (prefix_walk_next(handle, &walk, &view)) {
-                gone = sb_hint_gone(&view);
-                if (gone < floor->gone)
-                        floor->gone = gone;
+                do {
+                        gone = view.want_count ? UINT64_MAX : sb_hint_gone(&view);
+                        floor->queues |= view.want_count != 0;
+                        if (gone < floor->gone)
+                                floor->gone = gone;
+                } while (prefix_walk_row(handle, &walk, &view));
         }
 }
 

@@ -48,42 +48,51 @@ static inline bool sb_prefix_any(const struct sb_segment *segment)
         /* A:attention. */
         return (sb_load_acquire(&segment->super->attention) & SB_ATTENTION_PREFIXES) != 0;
 }
-/* The client's own stamped change of this key: a hint for each watched prefix of it, and a wake.
- * What these rings keep no more is noted to be looked at again. Return: whether there was one: then
- * what the change replaced stays in its chain. Cost: a lookup for each length that is watched. */
-bool sb_prefix_tell(
-        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cell_number);
-/* The same for a process that goes by the key's node: an owner of a transaction, a reaper. */
-void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node);
+/* The client's own change of this key, with this stamp: a hint for each watched prefix of it, and a
+ * wake. What these rings keep no more is noted to be looked at again. Return: whether there was a
+ * prefix: then what the change replaced stays in its chain. Cost: a lookup for each length that is
+ * watched. */
+bool sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t cell_number, uint64_t stamp);
+/* The same for a process that goes by the key's node: an owner of a transaction, a reaper. @stamp
+ * 0: it does not know it. */
+void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node, uint64_t stamp);
 /* Wake the watchers of a key without a hint. */
 void sb_prefix_wake(struct sb_handle *handle, struct sb_node *node);
-/* Whether a watched prefix of the version's key keeps what was superseded at @stamp. @give_way:
- * memory is short: then it is given up, and its readers find out. */
-bool sb_prefix_awaits_any(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way);
-static inline bool sb_prefix_awaits(
-        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp, bool give_way)
+/* Whether a watched prefix of the version's key keeps it: it has @stamp, and was superseded at
+ * @newer. @give_way: memory is short: then it is given up, and its readers find out. */
+bool sb_prefix_awaits_any(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, uint64_t newer, bool give_way);
+static inline bool sb_prefix_awaits(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, uint64_t newer, bool give_way)
 {
         return SB_UNLIKELY(sb_prefix_any(&handle->segment)) &&
-               sb_prefix_awaits_any(handle, version, stamp, give_way);
+               sb_prefix_awaits_any(handle, version, stamp, newer, give_way);
 }
+/* Say that the version, which has @stamp, is about to be moved: a reader that listed it does not
+ * come back for it where it lay. */
+void sb_prefix_say_moved(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t stamp);
 
 /* The same for a walk down a chain, which would look up the same rings for each of its versions:
  * what was given up is asked once. @floor begins as 0. */
 struct sb_prefix_floor {
         uint64_t asked; /* what the clock said before that */
-        uint64_t gone;  /* the least that a ring of the key gives up; UINT64_MAX: it has none */
+        uint64_t gone;  /* the least that a row of the key gives up; UINT64_MAX: it has none */
+        bool queues;    /* a watch that drops is asked each time */
 };
 void sb_prefix_ask_floor(
         struct sb_handle *handle, const struct sb_version *version, struct sb_prefix_floor *floor);
 static inline bool sb_prefix_awaits_above(struct sb_handle *handle,
-        const struct sb_version *version, uint64_t stamp, struct sb_prefix_floor *floor)
+        const struct sb_version *version, uint64_t stamp, uint64_t newer,
+        struct sb_prefix_floor *floor)
 {
         /* A watch that joins behind the question begins at a cut that is not below `asked`: so the
          * answer holds for stamps up to that. */
-        if (stamp > floor->asked)
+        if (newer > floor->asked)
                 sb_prefix_ask_floor(handle, version, floor);
-        return stamp > floor->gone;
+        return newer > floor->gone ||
+               (floor->queues && sb_prefix_awaits_any(handle, version, stamp, newer, false));
 }
 
 /* ---- for the client that watches ---- */

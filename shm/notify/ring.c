@@ -84,6 +84,15 @@ bool sb_ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_v
                sb_once(ret->ring->node) == sb_offset_of(&handle->segment, node);
 }
 
+bool sb_ring_further(struct sb_handle *handle, struct sb_ring_view *view, uint64_t *left)
+{
+        uint64_t more = sb_pin_load(handle, &view->ring->more);
+
+        /* Bound: damage. Blocks that go round. */
+        return (more & SB_OFFSET_MASK) && sb_damage_step(handle, left) &&
+               sb_ring_view(handle, more, view);
+}
+
 /* A walk over all watchers: of the ring, and of each further block. */
 struct ring_walk {
         struct sb_ring_view view;
@@ -101,10 +110,7 @@ static struct sb_word64 *ring_walk_next(struct sb_handle *handle, struct ring_wa
 {
         /* Bound: damage. Blocks that go round. */
         while (walk->index == walk->view.watcher_count) {
-                uint64_t more = sb_pin_load(handle, &walk->view.ring->more);
-
-                if (!(more & SB_OFFSET_MASK) || !sb_damage_step(handle, &walk->left) ||
-                        !sb_ring_view(handle, more, &walk->view))
+                if (!sb_ring_further(handle, &walk->view, &walk->left))
                         return NULL;
                 walk->index = 0;
         }
@@ -388,8 +394,7 @@ void sb_ring_want(const struct sb_ring_view *view)
         sb_exchange_full(&view->ring->state, sb_load_relaxed(view->watchers));
 }
 
-/* Whether the block's words are those of a watch that stands, or of one that died with it. */
-static bool ring_counts(const struct sb_ring_view *view)
+bool sb_ring_counts(const struct sb_ring_view *view)
 {
         uint64_t state = sb_load_acquire(&view->ring->state); /* A:want. */
 
@@ -410,7 +415,7 @@ bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, ui
         /* Bound: damage. Blocks that go round. */
         while ((more & SB_OFFSET_MASK) && sb_damage_step(handle, &left) &&
                 sb_ring_view(handle, more, &each)) {
-                for (i = 0, counts = ring_counts(&each); counts && i < each.want_count; i++) {
+                for (i = 0, counts = sb_ring_counts(&each); counts && i < each.want_count; i++) {
                         want = sb_load_acquire(&each.wants[i]); /* A:want. */
                         if (want == rev || want == rev + 1)
                                 return true;

@@ -86,6 +86,9 @@ void sb_ring_fill(
         struct sb_handle *handle, uint64_t at, uint64_t node, const struct sb_ring_form *form);
 /* The ring at @at, or what a ring's `more` names. Return: false: none lies there. Under a pin. */
 bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret);
+/* Go on to the ring's next block. @left: as sb_damage_bound() says at first. Return: false: this is
+ * the last one. Under a pin. */
+bool sb_ring_further(struct sb_handle *handle, struct sb_ring_view *view, uint64_t *left);
 /* The ring of a node. Return: false: it has none. Under a pin. */
 bool sb_ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_view *ret);
 
@@ -145,6 +148,9 @@ bool sb_ring_enter_wants(struct sb_handle *handle, const struct sb_ring_view *vi
         uint32_t count, struct sb_ring_view *ret_view);
 /* Say that the words of the block count from now on. */
 void sb_ring_want(const struct sb_ring_view *view);
+/* Whether the words of a further block count: those of a watch that stands, or that died with it.
+ */
+bool sb_ring_counts(const struct sb_ring_view *view);
 /* Where a further block can be hung in: the word `more` of the last block. */
 struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_view *view);
 /* Count the watch that was entered. Return: the bit of the cell to set; 0: the ring is closed. */

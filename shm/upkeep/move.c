@@ -152,7 +152,7 @@ static enum moved move_version(struct sb_handle *handle, struct sb_version *vers
         /* A reader that listed it comes back for it where it is, unless it was given up. Fault
          * MOVE_AWAITED: not said. */
         if (!SB_FAULT(MOVE_AWAITED))
-                (void)sb_prefix_awaits(handle, version, stamp, true);
+                sb_prefix_say_moved(handle, version, stamp);
         copy = (struct sb_version *)(handle->segment.base + at);
         move_fill(handle, copy, version, shape, stamp);
         if (!move_publish(handle, &holder, copy)) {

@@ -202,8 +202,8 @@ static bool prune_is_awaited(struct sb_handle *handle, const struct sb_version *
         if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER || SB_FAULT(AWAIT_UNASKED) ||
                 (SB_FAULT(AWAIT_UNEQUAL) && stamp == newer))
                 return false;
-        return handle->work.pressed ? sb_prefix_awaits(handle, version, newer, true)
-                                    : sb_prefix_awaits_above(handle, version, newer, floor);
+        return handle->work.pressed ? sb_prefix_awaits(handle, version, stamp, newer, true)
+                                    : sb_prefix_awaits_above(handle, version, stamp, newer, floor);
 }
 
 /* How many committed versions a look goes by before it may stop below look->since: with a rule or a

@@ -212,7 +212,7 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
         if (!SB_FAULT(REAP_UNLOGGED))
                 sb_unlogged_tell_node(handle, node);
         sb_ring_tell(handle, node, NULL);
-        sb_prefix_tell_node(handle, node);
+        sb_prefix_tell_node(handle, node, 0);
 }
 
 /* ---- the block that it was freeing ---- */

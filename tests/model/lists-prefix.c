@@ -6,6 +6,7 @@
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define SET_C    {OP_SET, KEY_C}
+#define FIVE_SETS OPS(SET_A, SET_A, SET_A, SET_A, SET_A)
 #define PUT_A    {OP_PUT, KEY_A}
 #define DELETE_A {OP_DELETE, KEY_A}
 #define WORK     {OP_WORK, KEY_A}
@@ -15,6 +16,7 @@
 #define MOVE_A   {OP_MOVE, KEY_A}
 #define ALL      {OP_PREFIX, KEY_A}
 #define WITHIN   {OP_PREFIX, KEY_A, .way = WAY_SHORT}
+#define QUEUE    {OP_PREFIX, KEY_A, .way = WAY_BACK}
 #define PAST     {OP_PREFIX, KEY_A, .way = WAY_PAST}
 #define NEXT     {OP_NEXT, KEY_A}
 #define LOOK     {OP_NEXT, KEY_A, .way = WAY_MANY}
@@ -89,6 +91,34 @@ static const struct world_case prefixes[] = {
         {"prefix: nested, lapped, and a delete", {START_PAIR, {OPS(NEXT), OPS(NEXT), OPS(DELETE_A, SET_A, WORK)}, .prefixed = 3,
                 .within = 2, .past = "sba"}, 3, 1},
         {"prefix: joins where memory is full", {START_FULL, {OPS(ALL, NEXT), OPS(SET_A)}, .unit_count = 8}, 2, 1},
+        /* It drops. */
+        {"queue: joins beside sets", {START_VALUE, {OPS(QUEUE, NEXT), OPS(SET_A, SET_A)}}, 2, 2},
+        {"queue: reads beside sets", {START_VALUE, {OPS(FIRST, LOOK), OPS(SET_A, SET_A, SET_B)}, .prefixed = 1, .drops = 1}, 2, 2},
+        {"queue: full, beside sets and prunes", {START_VALUE, {OPS(FIRST, NEXT), OPS(SET_A, WORK, SET_A, WORK)}, .prefixed = 1,
+                .drops = 1, .past = "sasasa"}, 2, 1},
+        {"queue: beside two writers", {START_PAIR, {OPS(FIRST, LOOK), OPS(SET_A, WORK), OPS(SET_B)}, .prefixed = 1, .drops = 1,
+                .past = "sa"}, 3, 1},
+        {"queue: two writers fill it", {START_PAIR, {OPS(NEXT), OPS(SET_A, SET_A), OPS(SET_B, WORK)}, .prefixed = 1, .drops = 1}, 3, 1},
+        {"queue: beside a commit", {START_PAIR, {OPS(LOOK, NEXT), OPS(TXN(.writes = KA | KB), SET_A)}, .prefixed = 1, .drops = 1}, 2, 2},
+        {"queue: a commit without room", {START_PAIR, {OPS(LOOK, NEXT), OPS(SET_A, TXN(.writes = KA | KB))}, .prefixed = 1,
+                .drops = 1}, 2, 2},
+        {"queue: beside a second life", {START_VALUE, {OPS(LOOK, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)}, .prefixed = 1, .drops = 1},
+                2, 1},
+        {"queue: beside a mover", {START_VALUE, {OPS(FIRST, NEXT), OPS(MOVE_A)}, .prefixed = 1, .drops = 1, .past = "aa", .setup_by = 1},
+                2, 1},
+        {"queue: while memory is short", {START_VALUE, {OPS(FIRST, NEXT), OPS(PRESS, SET_A, PRESS)}, .prefixed = 1, .drops = 1,
+                .past = "sasa"}, 2, 1},
+        {"queue: killed writer", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A, SET_A)}, .prefixed = 1, .drops = 1}, 2, 0, .crashes = 1,
+                .crash_mask = 2, .reaper = true},
+        {"queue: killed reader", {START_VALUE, {OPS(NEXT, NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .drops = 1, .past = "sasa"}, 2, 0,
+                .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"queue: not read, and sets", {START_VALUE, {OPS(FIRST), OPS(SET_A, STABLE, SET_A, SET_A)}, .prefixed = 1,
+                .drops = 1, .past = "sasasasasa", .keeps = true}, 2, 1},
+        {"queue: fills, and is not read", {START_VALUE, {OPS(FIRST), FIVE_SETS, FIVE_SETS, FIVE_SETS}, .prefixed = 1, .drops = 1,
+                .keeps = true}, 4, 0},
+        {"queue: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1, .drops = 1}, 2, 2},
+        {"queue: sleeps full, beside sets", {START_VALUE, {OPS(FIRST, FIRST, SLEEP), OPS(SET_A)}, .prefixed = 1, .drops = 1,
+                .past = "aaa"}, 2, 2},
         /* It sleeps. */
         {"prefix: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 2},
         {"prefix: sleeps beside a commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 1},

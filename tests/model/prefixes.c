@@ -8,6 +8,7 @@
  */
 #include "libclient/core/prefix.h"
 
+#include "libclient/core/backlog.h"
 #include "ring/op/get.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -29,6 +30,8 @@
 #define PREFIX_DEPTH SB_PREFIX_DEPTH
 /* What a full ring names, the newest, and what came since its last half began. */
 #define PREFIX_CHAIN_MAX 7u
+/* The same of the ring of a watch that drops, which has six slots, and what that has room for. */
+#define QUEUE_CHAIN_MAX (10u + PREFIX_ROOM + 1u)
 
 static bool prefix_has(const struct world_prefix *prefix, uint32_t key)
 {
@@ -51,15 +54,19 @@ static void prefix_open(uint32_t me, const struct world_op *op, struct outcome *
 {
         struct world_prefix *prefix = &world.prefixes[me];
         struct sb_bytes bytes = {world_key(op->key), op->way == WAY_SHORT};
+        const struct sb_prefix_how how = {.depth = op->way == WAY_BACK ? PREFIX_ROOM : PREFIX_DEPTH,
+                .drops = op->way == WAY_BACK,
+                .after = op->way == WAY_PAST ? world.prefix_after : 0};
 
         MODEL_CHECK(!prefix->open);
-        *prefix =
-                (struct world_prefix){.within = op->way == WAY_SHORT, .key = op->key, .told = true};
+        *prefix = (struct world_prefix){.within = op->way == WAY_SHORT,
+                .drops = op->way == WAY_BACK,
+                .key = op->key,
+                .told = true};
         if (spec()->users)
                 user_prefix_open(me, op, outcome);
         else
-                outcome->r = sb_prefix_open(bus_of(me), bytes, WATCH_BIT, PREFIX_DEPTH,
-                        op->way == WAY_PAST ? world.prefix_after : 0, &prefix->watch);
+                outcome->r = sb_prefix_open(bus_of(me), bytes, WATCH_BIT, &how, &prefix->watch);
         if (outcome->r) {
                 MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;
@@ -107,7 +114,8 @@ static void prefix_take(
                 .tag = prefix_read(version, key),
                 .txn = prefix_txn_of(version)};
         MODEL_CHECK(change->cut == sb_load_acquire(&version->stamp));
-        MODEL_CHECK(change->cut > span->reached && change->cut <= prefix->watch->cut);
+        MODEL_CHECK((change->cut > span->reached || prefix->drops) &&
+                    change->cut <= prefix->watch->cut);
         MODEL_CHECK(prefix->count == span->first || given[-1].cut <= change->cut);
         prefix->count++;
         prefix->held = version;
@@ -163,7 +171,10 @@ static int prefix_next(uint32_t me, struct world_prefix *prefix)
         if (prefix->idle)
                 return r;
         r = sb_prefix_give(bus_of(me), prefix->watch, 0, 1, &change);
-        MODEL_CHECK(!r || r == SB_E_LAPPED);
+        /* Of a watch that drops all that waited may be gone for want of memory. */
+        prefix->idle = r == SB_E_TIMED_OUT && prefix->drops;
+        prefix->told = !prefix->idle;
+        MODEL_CHECK(!r || r == SB_E_LAPPED || prefix->idle);
         if (!r)
                 prefix_take(handle, prefix, &change);
         return r;
@@ -259,6 +270,9 @@ void world_prefix_start(void)
                 struct world_op op = {
                         OP_PREFIX, KEY_A, .way = spec()->within >> t & 1 ? WAY_SHORT : WAY_ON};
 
+                if (spec()->drops >> t & 1)
+                        op.way = WAY_BACK;
+
                 if ((spec()->prefixed || world_does(OP_PREFIX)) && sb_guard_grow(handle_of(t), 1))
                         model_fail("no guard");
                 if (!(spec()->prefixed >> t & 1))
@@ -339,7 +353,8 @@ static void judge_written(const struct world_prefix *prefix, const struct world_
         for (i = 0; i < prefix->span_count; i++) {
                 const struct world_span *span = &prefix->span[i];
 
-                must |= written->cut > span->begun && written->cut <= span->reached;
+                must |= written->cut > span->begun && written->cut <= span->reached &&
+                        !prefix->drops;
                 may |= written->cut > span->begun &&
                        (span->lapped || written->cut <= span->reached);
         }
@@ -403,8 +418,8 @@ static void judge_given(
                                     before->cut == given->cut);
                 if (before->key != given->key)
                         continue;
-                if (before->tag == NO_TAG ? given->rev <= before->rev
-                                          : given->rev != before->rev + 1)
+                if (before->tag == NO_TAG || spec()->drops ? given->rev <= before->rev
+                                                           : given->rev != before->rev + 1)
                         model_fail("a watch of a prefix gave revision %lu of %s behind %lu",
                                 (unsigned long)given->rev, world_key(given->key),
                                 (unsigned long)before->rev);
@@ -487,7 +502,7 @@ static void judge_lapped(const struct world_prefix *prefix)
 {
         uint64_t tail = prefix->user ? UINT64_MAX : sb_hint_tail(&prefix->watch->op.watch.ring);
 
-        if (prefix->span_count > 1 && !is_pressed() && tail <= PREFIX_DEPTH)
+        if (prefix->span_count > 1 && (prefix->drops || (!is_pressed() && tail <= PREFIX_DEPTH)))
                 model_fail("lapped after %lu hints", (unsigned long)tail);
 }
 
@@ -512,6 +527,34 @@ static void judge_looks(uint32_t thread, struct world_prefix *prefix)
                 prefix->span[prefix->span_count - 1].reached = UINT64_MAX;
 }
 
+/* Each change was given or counted, once; and the first ones, for which there was room, were given.
+ * Where a process was killed or stopped, no more can be told than that none was given twice. */
+static void judge_dropped(struct world_prefix *prefix)
+{
+        uint64_t dropped = sb_backlog_dropped(NULL, prefix->watch);
+        uint64_t begun = prefix->span[0].begun;
+        uint32_t t, i, count = 0;
+
+        for (i = 0; i < world.written_count; i++)
+                count += world.written[i].cut > begun;
+        for (t = 0; t < MODEL_THREADS; t++) {
+                if (!model_finished(t) && spec()->ops[t][0].kind)
+                        return;
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct outcome *outcome = &world.outcomes[t][i];
+
+                        if (outcome->ran && !outcome->r && outcome->cut > begun)
+                                count += (uint32_t)__builtin_popcount(
+                                        written_by(&spec()->ops[t][i], outcome));
+                }
+        }
+        if (prefix->count + dropped != count)
+                model_fail("%u changes, of which %u were given and %lu dropped", count,
+                        prefix->count, (unsigned long)dropped);
+        if (dropped && count <= PREFIX_ROOM && !is_pressed())
+                model_fail("dropped where there was room");
+}
+
 static void judge_prefix(uint32_t thread)
 {
         struct world_prefix *prefix = &world.prefixes[thread];
@@ -531,8 +574,10 @@ static void judge_prefix(uint32_t thread)
                         judge_given(prefix, span, k);
                 judge_txn(prefix, span, end);
         }
-        for (k = 0; k < WORLD_KEYS; k++)
+        for (k = 0; k < WORLD_KEYS && !prefix->drops; k++)
                 judge_newest(prefix, k);
+        if (prefix->drops)
+                judge_dropped(prefix);
         for (k = 0; k < WORLD_KEYS && prefix->span_count == 1; k++)
                 judge_view(prefix, k);
         judge_lapped(prefix);
@@ -559,14 +604,14 @@ static uint32_t chain_of(struct sb_handle *handle, enum world_key key)
 /* However little its readers read, a ring keeps no more than it names. */
 static void judge_kept(struct sb_handle *engine)
 {
-        uint32_t key, cursor = 0, i;
+        uint32_t key, cursor = 0, i, max = spec()->drops ? QUEUE_CHAIN_MAX : PREFIX_CHAIN_MAX;
 
         for (i = 0; i < 3; i++) {
                 sb_sweep(engine, &cursor, engine->segment.geometry.unit_count);
                 sb_work_all(engine, true);
         }
         for (key = 0; key < WORLD_KEYS; key++)
-                if (chain_of(engine, key) > PREFIX_CHAIN_MAX)
+                if (chain_of(engine, key) > max)
                         model_fail("%u versions of %s are kept", chain_of(engine, key),
                                 world_key(key));
 }

@@ -80,6 +80,7 @@ struct world_watch {
 #define PREFIX_GIVEN_MAX   24u
 #define PREFIX_SPANS_MAX   6u
 #define PREFIX_WRITTEN_MAX 16u
+#define PREFIX_ROOM        2u
 /* A change that a watch of a prefix gave, or that was written; tag: NO_TAG: a tombstone; txn: 0:
  * none. */
 struct world_given {
@@ -98,6 +99,7 @@ struct world_prefix {
         struct sb_prefix_watch *watch; /* NULL: users: */
         struct sb_watch *user;         /* its last change is held by its thread's watch's guard */
         bool within;                   /* of keys that begin as @key does; else of all */
+        bool drops;                    /* it has room for PREFIX_ROOM */
         bool idle;                     /* the last look found nothing */
         bool told;                     /* the next one takes a cut, whatever hints say */
         enum world_key key;

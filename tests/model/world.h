@@ -88,7 +88,8 @@ enum world_op_kind {
         OP_PRESS, /* a sweep of a client that waits for memory: rings give way; WAY_MANY: all memory
                    * work
                    */
-        /* begin to watch all keys; WAY_SHORT: those that begin as the key does; WAY_PAST: from an
+        /* begin to watch all keys; WAY_SHORT: those that begin as the key does; WAY_BACK: it keeps
+         * the first two, and drops; WAY_PAST: from an
          * earlier cut on. OP_NEXT, OP_SLEEP and OP_UNWATCH are of this watch then */
         OP_PREFIX,
         OP_VIEW, /* users: all keys in the cut that this watch began at */
@@ -245,6 +246,7 @@ struct world_spec {
         enum world_ring ring; /* what is left of a watch of A from before that */
         uint8_t prefixed;     /* a bit for each thread that watches all keys from the start on */
         uint8_t within;       /* of these: those that begin as A does */
+        uint8_t drops;        /* of these: they keep the first two, and drop */
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
          * w: memory work; x: the cut of WAY_PAST is taken; r: the watches of prefixes read all; u:
          * those of threads that do something end; j: a client has joined for a prefix as long as

@@ -365,9 +365,9 @@ static void test_no_watch_is_told_of_the_buss_own_keys(void)
         CHECK_EQ(open_watch("", &watch), 0);
         tail = sb_hint_tail(&watch.watch.ring);
         sb_pin(&writer);
-        CHECK(!sb_prefix_tell(&writer, own, sizeof(own) - 1, 1));
+        CHECK(!sb_prefix_tell(&writer, own, sizeof(own) - 1, 1, 0));
         CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail);
-        CHECK(sb_prefix_tell(&writer, "k", 1, 1));
+        CHECK(sb_prefix_tell(&writer, "k", 1, 1, 0));
         CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail + 1);
         sb_unpin(&writer);
         sb_op_prefix_end(&reader, &watch);
