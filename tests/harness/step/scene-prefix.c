@@ -48,13 +48,17 @@ void scene_prefix_open(struct scene *of, const struct act *act, struct result *r
 {
         struct scene_prefix *prefix = &of->prefix[act->actor][act->len];
         struct sb_bytes bytes = scene_key(act->key);
-        bool after = act->expect == THEN;
+        bool after = act->expect == THEN, drops = act->expect == STALE;
+        struct sb_watch_options how = {.size = sizeof(how),
+                .flags = SB_PREFIX | (after ? SB_AFTER_CUT : 0) | (drops ? SB_BUFFERED : 0),
+                .depth = drops ? 2 : 0,
+                .after = after ? of->marked_cut : SB_ANY_REV};
 
         bytes.len = act->tag;
-        ret->code = sb_watch_open(&of->bus[act->actor], bytes,
-                after ? SB_PREFIX | SB_AFTER_CUT : SB_PREFIX, after ? of->marked_cut : SB_ANY_REV,
-                &of->watch[act->actor][act->len]);
-        *prefix = (struct scene_prefix){.stands = ret->code == 0, .key = act->key, .len = act->tag};
+        ret->code = sb_watch_open_at(
+                &of->bus[act->actor], bytes, &how, &of->watch[act->actor][act->len]);
+        *prefix = (struct scene_prefix){
+                .stands = ret->code == 0, .drops = drops, .key = act->key, .len = act->tag};
         of->watch_key[act->actor][act->len] = act->key;
         if (after)
                 begin_at(of, prefix, of->marked);
@@ -91,7 +95,7 @@ static int judge(struct scene *of, const struct scene_prefix *prefix, const stru
         if (guard->cut < prefix->cut)
                 return BAD_CUT;
         if (guard->rev <= prefix->last[key].rev ||
-                (prefix->last[key].known && prefix->last[key].value &&
+                (prefix->last[key].known && prefix->last[key].value && !prefix->drops &&
                         guard->rev != prefix->last[key].rev + 1))
                 return BAD_STEP;
         return 0;
@@ -129,6 +133,9 @@ uint32_t scene_prefix_missing(struct scene *of, uint32_t actor, uint32_t watch)
         const struct scene_prefix *prefix = &of->prefix[actor][watch];
         struct fact now[SCENE_KEYS], then[SCENE_KEYS];
 
+        /* One that drops may have dropped the last ones. */
+        if (prefix->drops)
+                return SCENE_KEYS;
         scene_observe(of, NOW, now);
         scene_observe(of, sb_watch_cut(of->watch[actor][watch]), then);
         for (uint32_t key = 0; key < of->key_count; key++) {

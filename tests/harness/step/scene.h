@@ -156,6 +156,7 @@ struct result {
 /* What a watch of a prefix has given last. */
 struct scene_prefix {
         bool stands;
+        bool drops;        /* it has room for two */
         uint32_t key, len; /* it begins with the first `len` bytes of this key */
         uint64_t cut;      /* of the last change */
         struct {
