@@ -20,18 +20,6 @@ static struct sb_bytes b(const char *text)
         return (struct sb_bytes){text, strlen(text)};
 }
 
-/* No watch of a prefix drops what comes when it is full. */
-static void watch(void)
-{
-        struct sb_watch_options how = {
-                .size = sizeof(how), .flags = SB_PREFIX | SB_BUFFERED, .after = SB_ANY_REV};
-        struct sb_watch *watch = NULL;
-        int r = sb_watch_open_at(bus, b("model"), &how, &watch);
-
-        expect(r == -ENOTSUP, "there is no such watch");
-        printf("watch: %s\n", sb_strerror(r));
-}
-
 static void expire(void)
 {
         struct sb_write how = {.size = sizeof(how), .ttl_ns = 1000000000u};
@@ -46,7 +34,6 @@ int main(void)
         struct sb_options options = {.size = sizeof(options), .access = SB_PEER, .flags = SB_START};
 
         expect(sb_open(&options, &bus) == 0, "a bus");
-        watch();
         expire();
         sb_close(bus);
         return 0;
