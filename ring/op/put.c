@@ -360,8 +360,7 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
 
         if (!old) {
                 /* What it replaced may be gone: so the log is told in any case. */
-                (void)put_attend(
-                        handle, version, 0, stamp, sb_cell_number(&handle->segment, cell));
+                (void)put_attend(handle, version, 0, stamp, sb_cell_number(&handle->segment, cell));
                 put_outgrow(handle, version, entry, cell, stamp);
                 return;
         }

@@ -279,7 +279,7 @@ static void test_a_queue_of_a_prefix_is_a_queue(void)
 
 /* ---- beside writers, and stopped ---- */
 
-#define COUNTS 30000u
+#define COUNTS 20000u
 static void *write_keys(void *argument)
 {
         struct sb_bus *own = argument;
@@ -380,6 +380,40 @@ static void test_a_queue_that_is_not_read_keeps_no_more_than_its_room(void)
         CHECK_EQ(sb_watch_dropped(watch), 5000 - 20);
         watch = sb_watch_close(watch);
         CHECK(ends_unattended());
+        END();
+}
+
+/* What waits goes before a write says that the bus is full, and is counted. */
+static void test_where_memory_is_short_what_waited_is_counted(void)
+{
+        static char value[100000];
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        uint64_t given = 0, missed = 0;
+        char name[16];
+        int r;
+
+        BEGIN();
+        CHECK_EQ(open_queue(bus, "n/", 1000, &watch), 0);
+        for (unsigned i = 0; i < 1000; i++) {
+                snprintf(name, sizeof(name), "n/%u", i % 3);
+                CHECK_EQ(sb_set(bus, b(name), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
+                        0);
+        }
+        while (!(r = sb_watch_next(watch, 0, &change))) {
+                CHECK_EQ(change.value.len, sizeof(value));
+                given++;
+                missed += change.missed;
+                sb_guard_release(&change);
+        }
+        CHECK_EQ(r, SB_E_TIMED_OUT);
+        CHECK(given < 200);
+        CHECK_EQ(given + sb_watch_dropped(watch), 1000);
+        CHECK(missed <= sb_watch_dropped(watch));
+        /* There is room again. */
+        CHECK(put(7, 7));
+        CHECK(gives(watch, 7, 7, sb_watch_dropped(watch) - missed));
+        watch = sb_watch_close(watch);
         END();
 }
 
@@ -496,6 +530,7 @@ int main(int argc, char **argv)
         RUN(test_a_queue_of_a_prefix_is_a_queue);
         RUN(test_beside_writers_every_change_of_a_prefix_is_given_or_counted);
         RUN(test_a_queue_that_is_not_read_keeps_no_more_than_its_room);
+        RUN(test_where_memory_is_short_what_waited_is_counted);
         RUN(test_a_queue_begins_after_a_cut_of_before);
         RUN(test_a_queue_after_a_cut_that_is_not_kept_is_lapped_once);
         RUN(test_a_deeper_watch_of_a_prefix_has_its_depth_beside_others);
