@@ -261,6 +261,16 @@ static void wal_process_count(struct wal_process *log, uint64_t before)
         (void)sb_wal_writer_prepare(log->writer);
 }
 
+/* Fault DURABLE_EARLY: clients are told before the disk has answered. */
+static void wal_process_fault_early(struct wal_process *log)
+{
+        if (!SB_FAULT(DURABLE_EARLY))
+                return;
+        /* R:durable, too early: that is the fault. */
+        sb_store_release(&log->handle.segment.super->durable, log->batch.cut);
+        sb_durable_tell(&log->handle.segment, 0);
+}
+
 /* Return: 0, -errno. */
 static int wal_process_batch(struct wal_process *log)
 {
@@ -275,6 +285,7 @@ static int wal_process_batch(struct wal_process *log)
         if (!log->sequence || log->written > log->config->checkpoint_bytes)
                 log->batch.whole = true;
         sb_wal_stage_clear(&log->stage);
+        wal_process_fault_early(log);
         r = wal_process_write(log);
         /* A batch that did not end is dropped: the writer begins another file. */
         if (r > 0)

@@ -28,11 +28,11 @@
 #define GENERATIONS    4u
 #define STEPS          24u
 #define SEQUENCES_MAX  1024u
-#define ATTEMPTS_MAX   8u
+#define ATTEMPTS_MAX   (STEPS + 1)
 #define ALL_SUBSETS_OF 4u /* so many waiting writes and names are tried in all combinations */
 #define SOME_SUBSETS   16u
 #define TORN_SUBSETS   64u
-#define SAME_MAX       6u /* so many states in a row that were seen before end a place's */
+#define SAME_MAX       4u /* so many states in a row that were seen before end a place's */
 #define NAMES_MANY     8u
 
 static struct recorder recorder;
@@ -192,8 +192,7 @@ static void learn(const struct record *record)
 
         switch (record->kind) {
         case RECORD_BEGIN:
-                if (known.attempt_count[sequence] < ATTEMPTS_MAX)
-                        known.attempts[sequence][known.attempt_count[sequence]++] = record->seed;
+                known.attempts[sequence][known.attempt_count[sequence]++] = record->seed;
                 break;
         case RECORD_DURABLE:
                 for (; known.durable < sequence; known.durable++)
@@ -233,6 +232,7 @@ static bool try_record(void)
 /* The present, while the record is made. */
 static struct {
         uint64_t sequence, cut, released;
+        uint64_t number; /* of batches that were begun */
         uint32_t attempt;
 } present;
 
@@ -247,8 +247,7 @@ static uint32_t draw_shape(void)
 /* Writes a batch; after a failure the writer begins anew. Return: whether the writer goes on. */
 static bool write_batch(struct sb_wal_writer *writer)
 {
-        static uint64_t number;
-        uint64_t seed = batch_seed(++number, draw_shape()), durable, cut;
+        uint64_t seed = batch_seed(++present.number, draw_shape()), durable, cut;
         uint64_t sequence = present.sequence + 1;
         int r;
 
@@ -395,6 +394,8 @@ static void every_power_failure(bool failing, uint64_t rounds)
         CHECK(work_fd >= 0 && store_fd >= 0 && image_fd >= 0);
         for (uint64_t round = 0; round < rounds; round++) {
                 draw_state = seed + round;
+                recorder.salt = seed + round;
+                present.number = 0;
                 chosen.links.count = 0;
                 memset(&chosen.story, 0, sizeof(chosen.story));
                 for (uint32_t i = 0; i < GENERATIONS; i++)
@@ -416,13 +417,13 @@ static void every_power_failure(bool failing, uint64_t rounds)
                 (uintmax_t)counts.made, (uintmax_t)counts.torn, (uintmax_t)counts.unfinished,
                 (uintmax_t)counts.failures, (uintmax_t)counts.recycled);
         CHECK(counts.states > 1000 * rounds && counts.torn > 50 * rounds);
-        CHECK(counts.unfinished > 50 * rounds && counts.recycled > rounds);
+        CHECK(counts.unfinished > 20 * rounds && counts.recycled > 0);
         CHECK(!failing == !counts.failures);
 }
 
 static void test_no_power_failure_takes_what_was_acknowledged_or_damages_the_log(void)
 {
-        every_power_failure(false, 6);
+        every_power_failure(false, 5);
 }
 
 static void test_nor_does_one_behind_writes_and_syncs_that_failed(void)

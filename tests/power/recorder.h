@@ -14,8 +14,8 @@
 
 #include "agentd/wal/wal-io.h"
 
-#define RECORD_MAX   4096u /* of one generation */
-#define NODES_MAX    512u  /* files ever made in one generation, under whatever name */
+#define RECORD_MAX   16384u /* of one generation */
+#define NODES_MAX    512u   /* files ever made in one generation, under whatever name */
 #define NAME_MAX_LEN 32u
 
 enum record_kind {

@@ -1,0 +1,326 @@
+/*
+ * The log's writer (agentd/wal) when calls fail: each call that it makes of its back end, one at a
+ * time, and writes that a real file system cuts short. The writer says so, leaves the file alone,
+ * and goes on in another one when it is resumed; what was acknowledged is read back. Both back ends
+ * do all of it; where the kernel permits no io_uring, the program ends with 77 when it is run for
+ * that alone.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agentd/wal/wal-backend.h"
+#include "tests/harness/test.h"
+#include "tests/power/batches.h"
+#include "tests/power/recorder.h"
+
+#define BATCHES 12u
+
+static const char no_uring[] = "io_uring is not permitted here";
+static struct recorder recorder;
+static struct sb_wal_io below, io;
+static struct story story;
+static char path[64];
+static int dir;
+static const char *reason;
+
+/* What the present run has acknowledged. */
+static struct {
+        uint64_t sequence, cut, released;
+        uint64_t seeds[BATCHES + 1];
+        bool failed; /* a call that failed was reported */
+} present;
+
+static bool begin_log(enum sb_wal_backend backend)
+{
+        memset(&present, 0, sizeof(present));
+        dir = scratch_make(path, sizeof(path));
+        if (dir < 0)
+                return false;
+        if (!sb_wal_backend_open(backend, dir, &below, &reason)) {
+                recorder_begin(&recorder, &below, &io);
+                return true;
+        }
+        scratch_remove(dir, path);
+        return false;
+}
+
+static void end_log(void)
+{
+        recorder_end(&recorder);
+        sb_wal_backend_close(&below);
+        scratch_remove(dir, path);
+}
+
+static int open_writer(struct sb_wal_writer **ret)
+{
+        struct sb_wal_writer_options options = {
+                .directory_fd = dir,
+                .io = &io,
+                .sequence = present.sequence,
+                .cut = present.cut,
+                .file_size = 16 << 10,
+                .payload_max = 1000,
+                .spares_wanted = 1,
+        };
+
+        return sb_wal_writer_open(&options, ret);
+}
+
+/* Whether the log has all that was acknowledged and is not released, and at most one batch more. */
+static const char *what_is_lost(bool exactly)
+{
+        if (story_read(dir, &story) || story.wrong)
+                return "the log cannot be read";
+        if (story.end.ending == SB_WAL_DAMAGED)
+                return story.end.what;
+        if (exactly && (story.end.ending != SB_WAL_CLEAN || story.end.sequence != present.sequence))
+                return "the log is not clean at its end";
+        if (story.end.sequence < present.sequence || story.end.sequence > present.sequence + 1)
+                return "an acknowledged batch is lost";
+        if (present.sequence > present.released && story.first > present.released + 1)
+                return "a batch is gone that was not released";
+        for (uint32_t i = 0; i < story.count; i++)
+                if (story.first + i <= present.sequence &&
+                        story.seeds[i] != present.seeds[story.first + i])
+                        return "a batch is another one";
+        return NULL;
+}
+
+/* Writes the next batch, again and in another shape after a failure. Return: what is wrong. */
+static const char *write_next(struct sb_wal_writer *writer)
+{
+        static const uint32_t shapes[] = {BATCH_ONE, BATCH_FRAMES, BATCH_FEW, BATCH_VALUE};
+        uint64_t sequence = present.sequence + 1, durable, cut = 10 * sequence;
+        uint64_t seed = batch_seed(sequence, shapes[sequence % 4]);
+        int r = batch_write(writer, seed, cut);
+        const char *wrong;
+
+        if (r) {
+                present.failed = true;
+                if (r != recorder.error)
+                        return "the failure is another one";
+                if (sb_wal_writer_begin(writer, cut, 0, 0) != r || sb_wal_writer_end(writer) != r)
+                        return "a writer that failed goes on";
+                wrong = what_is_lost(false);
+                if (wrong)
+                        return wrong;
+                if (sb_wal_writer_resume(writer))
+                        return "the writer cannot be resumed";
+                seed = batch_seed(sequence, BATCH_PAGES);
+                cut++;
+                if (batch_write(writer, seed, cut))
+                        return "it fails again";
+        }
+        sb_wal_writer_durable(writer, &durable, &present.cut);
+        if (durable != sequence || present.cut != cut)
+                return "the last durable batch is another one";
+        present.sequence = sequence;
+        present.seeds[sequence] = seed;
+        return NULL;
+}
+
+/* Writes all batches, with a second writer for the later ones. Return: what is wrong. */
+static const char *live(void)
+{
+        struct sb_wal_writer *writer = NULL;
+        const char *wrong = NULL;
+
+        for (uint32_t i = 0; i < BATCHES && !wrong; i++) {
+                if (i == 8)
+                        writer = sb_wal_writer_close(writer);
+                for (uint32_t tries = 0; !writer; tries++) {
+                        int r = open_writer(&writer);
+
+                        if (!r)
+                                break;
+                        present.failed = true;
+                        if (r != recorder.error || tries)
+                                return "the writer cannot be opened";
+                        /* What comes next is another process. */
+                        memset(recorder.poisoned, 0, sizeof(recorder.poisoned));
+                }
+                if (i == 3 || i == 5)
+                        present.failed |= sb_wal_writer_prepare(writer) == recorder.error;
+                if (i == 6 || i == 10) {
+                        present.released = present.sequence - 2;
+                        present.failed |= sb_wal_writer_release(writer,
+                                                  10 * present.released + 9) == recorder.error;
+                }
+                wrong = write_next(writer);
+        }
+        sb_wal_writer_close(writer);
+        wrong = wrong ? wrong : recorder.wrong;
+        return wrong ? wrong : what_is_lost(true);
+}
+
+/* Lets each call fail, one a run, until a run has no such call any more. */
+static void fail_each_call(enum sb_wal_backend backend, enum recorder_failure failure, int error)
+{
+        uint32_t runs = 0, reported = 0;
+        bool reached = true;
+
+        for (uint64_t at = 1; reached; at++, runs++) {
+                const char *wrong;
+
+                CHECK(begin_log(backend));
+                recorder.fail_at = at;
+                recorder.failure = failure;
+                recorder.error = error;
+                wrong = live();
+                reached = recorder.calls >= at;
+                reported += present.failed;
+                end_log();
+                if (wrong)
+                        TEST_FAIL("call %ju: %s", (uintmax_t)at, wrong);
+        }
+        /* Only that a spare that is not needed any more stays in the directory is not said. */
+        CHECK(runs > 100 && reported + 3 >= runs - 1);
+}
+
+static void fail_all(enum sb_wal_backend backend)
+{
+        fail_each_call(backend, FAIL_BEFORE, -EIO);
+        fail_each_call(backend, FAIL_PART, -ENOSPC);
+}
+
+static bool uring_is_there(void)
+{
+        if (!begin_log(SB_WAL_URING))
+                return false;
+        end_log();
+        return true;
+}
+
+static void test_a_failed_call_is_said_and_loses_nothing_with_the_sync_back_end(void)
+{
+        fail_all(SB_WAL_SYNC);
+}
+
+static void test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end(void)
+{
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        fail_all(SB_WAL_URING);
+}
+
+/* ---- a real file system that cuts writes short ---- */
+
+static void cut_short(enum sb_wal_backend backend)
+{
+        struct rlimit limit, all;
+        struct sb_wal_writer *writer;
+        int r;
+
+        signal(SIGXFSZ, SIG_IGN);
+        CHECK(!getrlimit(RLIMIT_FSIZE, &all));
+        /* Within a frame, or at its end: then the next one has no room at all. */
+        for (uint32_t end = 2 * SB_WAL_BLOCK; end < 3 * SB_WAL_BLOCK; end += 1024) {
+                CHECK(begin_log(backend));
+                io = below; /* nothing between the writer and its back end */
+                CHECK(!open_writer(&writer));
+                present.seeds[1] = batch_seed(1, BATCH_ONE);
+                CHECK(!batch_write(writer, present.seeds[1], 10));
+                present.sequence = 1;
+                present.cut = 10;
+                CHECK(!sb_wal_writer_prepare(writer));
+                limit = all;
+                limit.rlim_cur = end;
+                CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+                r = batch_write(writer, batch_seed(2, BATCH_VALUE), 20);
+                CHECK(!setrlimit(RLIMIT_FSIZE, &all));
+                CHECK(r == -EIO || r == -EFBIG);
+                CHECK(!what_is_lost(false));
+                CHECK(!sb_wal_writer_resume(writer));
+                present.seeds[2] = batch_seed(2, BATCH_FEW);
+                CHECK(!batch_write(writer, present.seeds[2], 21));
+                present.sequence = 2;
+                sb_wal_writer_close(writer);
+                CHECK(!what_is_lost(true));
+                end_log();
+        }
+}
+
+static void test_a_short_write_is_a_failed_one_with_the_sync_back_end(void)
+{
+        cut_short(SB_WAL_SYNC);
+}
+
+static void test_a_short_write_is_a_failed_one_with_the_uring_back_end(void)
+{
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        cut_short(SB_WAL_URING);
+}
+
+/* ---- a kernel that permits no io_uring ---- */
+
+/* The system call fails with @error from here on. */
+static bool forbid_uring(int error)
+{
+        struct sock_filter code[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+        return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+               !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* In a process of its own. Return: 0: as it should be; 77: there are no filters here. */
+static int try_forbidden(int error, const char *word)
+{
+        if (!forbid_uring(error))
+                return 77;
+        if (begin_log(SB_WAL_URING))
+                return 1;
+        if (!begin_log(SB_WAL_AUTO) || !reason || !strstr(reason, word))
+                return 2;
+        if (live())
+                return 3;
+        end_log();
+        return 0;
+}
+
+static void test_without_io_uring_auto_says_why_and_writes_all_the_same(void)
+{
+        static const struct {
+                int error;
+                const char *word;
+        } cases[] = {{EPERM, "not permitted"}, {ENOSYS, "no io_uring"}, {ENOMEM, "lock memory"}};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                int status = -1;
+                pid_t pid = fork();
+
+                if (!pid)
+                        _exit(try_forbidden(cases[i].error, cases[i].word));
+                CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+                if (WEXITSTATUS(status) == 77)
+                        TEST_SKIP("filters of system calls are not permitted here");
+                CHECK_EQ(WEXITSTATUS(status), 0);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_sync_back_end);
+        RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end);
+        RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
+        RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
+        RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
+        return test_end();
+}
