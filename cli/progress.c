@@ -1,8 +1,12 @@
 /* How far a long command is; see progress.h. */
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,4 +61,39 @@ void cli_progress_end(struct cli_progress *progress)
                 fprintf(stderr, "\r%-*s\r", LINE_MAX, "");
         fflush(stderr);
         progress->shown = progress->wanted = false;
+}
+
+/* ---- for one call ---- */
+
+static const char *progress_what; /* stays as it is while the timer runs */
+static volatile sig_atomic_t progress_told;
+
+static void progress_tell(int signal_number)
+{
+        const int error = errno;
+
+        (void)signal_number;
+        if (write(STDERR_FILENO, progress_what, strlen(progress_what)) > 0)
+                progress_told = 1;
+        errno = error;
+}
+
+void cli_progress_wait(const char *what)
+{
+        const struct sigaction action = {.sa_handler = progress_tell, .sa_flags = SA_RESTART};
+        const struct itimerval timer = {.it_value.tv_sec = what ? 1 : 0};
+
+        if (isatty(STDERR_FILENO) != 1)
+                return;
+        if (what) {
+                progress_what = what;
+                sigaction(SIGALRM, &action, NULL);
+        }
+        setitimer(ITIMER_REAL, &timer, NULL);
+        if (what)
+                return;
+        if (progress_told)
+                fprintf(stderr, "\r%-*s\r", LINE_MAX, "");
+        fflush(stderr);
+        progress_told = 0;
 }

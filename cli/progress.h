@@ -23,5 +23,8 @@ void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_
 /* So many keys and bytes are done. Cost: mostly that of a comparison. */
 void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes);
 void cli_progress_end(struct cli_progress *progress);
+/* The same for one call that cannot say how far it is: @what stands there when it takes longer than
+ * a second, until it is told NULL. Static text of one line; it uses the alarm. */
+void cli_progress_wait(const char *what);
 
 #endif
