@@ -11,7 +11,7 @@ _agentctl()
 {
         local commands
         commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
-        commands+=' load watch wait top check version help'
+        commands+=' load watch wait top check log verify version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -37,7 +37,7 @@ _agentctl()
                         i=$((i + 1)) bus=(-b "${words[i]/#\~/$HOME}") ;;
                 -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
                         i=$((i + 1)) ;;
-                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until)
+                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until | --from)
                         i=$((i + 1)) ;;
                 --base64)
                         base64=1 ;;
@@ -68,7 +68,7 @@ _agentctl()
                 return ;;
         --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
                 return ;;
-        --count | --timeout | --exec | --until)
+        --count | --timeout | --exec | --until | --from)
                 return ;;
         esac
         case $command in
@@ -89,12 +89,13 @@ _agentctl()
         watch) options+=' --prefix --after --count --timeout --exec' ;;
         wait) options+=' --until --timeout' ;;
         top) options+=' --once' ;;
+        log) options+=' --entries --values --full --from --limit' ;;
         help) options=$commands ;;
         esac
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
-        elif [[ $command = load && $word != -* && $operands -eq 0 ]]; then
+        elif [[ $command = @(load|verify) && $word != -* && $operands -eq 0 ]]; then
                 mapfile -t COMPREPLY < <(compgen -f -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")

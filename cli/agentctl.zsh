@@ -14,7 +14,7 @@ _agentctl()
         integer operands=0 i
 
         verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore dump)
-        verbs+=(load watch wait top check version help)
+        verbs+=(load watch wait top check log verify version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
@@ -22,7 +22,7 @@ _agentctl()
                         i=$((i + 1)) bus=(-b ${${(Q)words[i]}/#\~/$HOME}) ;;
                 -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
                         i=$((i + 1)) ;;
-                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until)
+                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until | --from)
                         i=$((i + 1)) ;;
                 --base64)
                         base64=1 ;;
@@ -53,7 +53,7 @@ _agentctl()
                 return ;;
         --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
                 return 1 ;;
-        --count | --timeout | --exec | --until)
+        --count | --timeout | --exec | --until | --from)
                 return 1 ;;
         esac
         case $command in
@@ -74,12 +74,13 @@ _agentctl()
         watch) offers+=(--prefix --after --count --timeout --exec) ;;
         wait) offers+=(--until --timeout) ;;
         top) offers+=(--once) ;;
+        log) offers+=(--entries --values --full --from --limit) ;;
         help) offers=($verbs) ;;
         esac
         if [[ $command = (get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
-        elif [[ $command = load && $word != -* && $operands -eq 0 ]]; then
+        elif [[ $command = (load|verify) && $word != -* && $operands -eq 0 ]]; then
                 _files
                 return
         fi

@@ -16,7 +16,7 @@ struct option {
 };
 
 #define GLOBAL_COUNT 7 /* the first options belong to all commands */
-#define OPTION_COUNT 28
+#define OPTION_COUNT 30
 
 static void arguments_list_options(
         struct cli *cli, const char **output, struct option ret_options[static OPTION_COUNT])
@@ -50,6 +50,8 @@ static void arguments_list_options(
                 {"exec", NULL, &cli->exec},
                 {"until", NULL, &cli->until},
                 {"once", &cli->once, NULL},
+                {"entries", &cli->entries, NULL},
+                {"from", NULL, &cli->from},
         };
 
         _Static_assert(sizeof(options) == OPTION_COUNT * sizeof(options[0]), "all options");

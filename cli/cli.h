@@ -31,10 +31,10 @@ struct cli {
         bool json, base64, help;
         /* options of single commands; text options are NULL when not given */
         bool if_absent, rev, values, full, reverse;
-        bool kill, drop, prefix;
+        bool kill, drop, prefix, entries;
         bool txn_wanted, once;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
-        const char *after, *count, *timeout, *exec, *until;
+        const char *after, *count, *timeout, *exec, *until, *from;
         int operand_count;
         char **operands;
         struct sb_bus *attached; /* NULL until cli_open(); main closes it */
@@ -89,6 +89,8 @@ int cli_wait(struct cli *cli);
 int cli_top(struct cli *cli);
 int cli_dump(struct cli *cli);
 int cli_load(struct cli *cli);
+int cli_log(struct cli *cli);
+int cli_verify(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);

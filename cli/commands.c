@@ -164,6 +164,24 @@ const struct cli_command cli_commands[] = {
                 "is how many changes that\nare, and FOR since when, as far as top has seen it."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
+        {"log", "[--entries] [--values] [--full] [--from SEQUENCE] [--limit N]",
+                "list the batches of the bus's log on the disk", "entries values full from limit ",
+                0, 0, cli_log,
+                "One batch a line: sequence, cut, time, entries, keys, bytes, tabs in between, and "
+                "`whole` where the log\n"
+                "begins anew. With --entries a line for each entry below it: a tab, then kind, "
+                "key, "
+                "revision, stamp,\n"
+                "bytes; with --values the value, as scan shows it. The file is read, and no agentd "
+                "is needed or disturbed.\n"
+                "What is damaged ends the list, is said, and gives exit code 1."},
+        {"verify", "[DIR|FILE|-]", "say whether a log or a dump is whole, and what to do", "", 0, 1,
+                cli_verify,
+                "DIR has a bus's log: that of -b without it. FILE is what dump wrote. Nothing is "
+                "written, no agentd is needed.\n"
+                "whole; torn: a power failure's end, which agentd drops; damaged; other version, "
+                "byte order or bus.\n"
+                "Exit code 0 for whole and torn, 1 for all others, and for what cannot be read."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
         {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
         {"doctor", "", "", "", 0, MANY, NULL, NULL},

@@ -1,0 +1,481 @@
+/*
+ * What the log of a durable bus is; see logged.h.
+ *
+ * The reader finds how the log ends. Behind that all entries are counted once, as recovery would
+ * read them, because a frame that is whole by its checksum may still hold what no agentd takes.
+ */
+#define _GNU_SOURCE
+#include "cli/logged.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/moments.h"
+#include "cli/progress.h"
+#include "libclient/core/admin.h"
+#include "ring/wal/wal-bytes.h"
+#include "ring/wal/wal-file.h"
+
+#define READINGS_MAX 50
+#define BATCHES_MIN  64
+
+/* ---- counting ---- */
+
+struct logged_count {
+        struct cli_logged *logged;
+        struct cli_progress progress;
+        uint32_t last_len; /* of the key before; 0: there is none */
+        unsigned char last[SB_WAL_ENTRY_KEY_MAX];
+};
+
+static int logged_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
+{
+        struct logged_count *count = context;
+        struct cli_logged *logged = count->logged;
+        size_t room = logged->batch_room ? 2 * logged->batch_room : BATCHES_MIN;
+        struct cli_logged_batch *batches;
+
+        (void)ret_skip;
+        if (logged->batch_count == logged->batch_room) {
+                batches = mi_realloc(logged->batches, room * sizeof(*batches));
+                if (!batches)
+                        return -ENOMEM;
+                logged->batches = batches;
+                logged->batch_room = room;
+        }
+        logged->batches[logged->batch_count] = (struct cli_logged_batch){
+                .sequence = batch->sequence, .cut = batch->cut, .realtime_ns = batch->realtime_ns};
+        count->last_len = 0;
+        return 0;
+}
+
+static int logged_entry(void *context, const struct sb_wal_entry *entry)
+{
+        struct logged_count *count = context;
+        struct cli_logged *logged = count->logged;
+        struct cli_logged_batch *batch = &logged->batches[logged->batch_count];
+        uint64_t bytes = sb_wal_entry_size(entry->key_len, entry->value_len);
+
+        batch->entries++;
+        batch->bytes += bytes;
+        logged->sum.bytes += bytes;
+        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE)
+                batch->whole = true;
+        if (entry->key_len && (entry->key_len != count->last_len ||
+                                      memcmp(entry->key, count->last, entry->key_len) != 0)) {
+                batch->keys++;
+                logged->sum.keys++;
+                count->last_len = entry->key_len;
+                memcpy(count->last, entry->key, entry->key_len);
+        }
+        cli_progress_step(&count->progress, logged->sum.keys, logged->sum.bytes);
+        return 0;
+}
+
+static int logged_end(void *context, const struct sb_wal_batch *batch)
+{
+        struct logged_count *count = context;
+        struct cli_logged *logged = count->logged;
+        const struct cli_logged_batch *last = &logged->batches[logged->batch_count++];
+
+        (void)batch;
+        logged->sum.sequence = last->sequence;
+        logged->sum.cut = last->cut;
+        logged->sum.realtime_ns = last->realtime_ns;
+        logged->sum.entries += last->entries;
+        logged->sum.whole |= last->whole;
+        return 0;
+}
+
+/* A damaged place that the reader does not see. */
+static void logged_spoil(struct cli_logged *logged, uint64_t file, const char *what)
+{
+        logged->end.ending = SB_WAL_DAMAGED;
+        logged->end.file = file;
+        logged->end.offset = 0;
+        logged->end.what = what;
+}
+
+/* Count what is in the batches. Return: 0, -ESTALE, -errno. */
+static int logged_count(struct cli_logged *logged)
+{
+        static const struct sb_wal_visitor visitor = {
+                .begin = logged_begin, .entry = logged_entry, .end = logged_end};
+        struct logged_count count = {.logged = logged};
+        int r;
+
+        logged->batch_count = 0;
+        logged->sum = (struct cli_logged_batch){0};
+        cli_progress_begin(&count.progress, "log", 0);
+        r = sb_wal_reader_visit(logged->reader, &visitor, &count);
+        cli_progress_end(&count.progress);
+        if (r == -EBADMSG)
+                logged_spoil(logged, 0,
+                        "entries that no agentd writes, in a frame with the right checksum");
+        else if (r == -EPROTONOSUPPORT)
+                logged_spoil(logged, 0,
+                        "an entry of a kind that this version does not know; a later one may have "
+                        "written it");
+        else if (r)
+                return r;
+        /* The first batch of a bus has it; a later one where the log has begun anew. */
+        if (logged->batch_count && !logged->sum.whole && logged->end.ending <= SB_WAL_TORN)
+                logged_spoil(logged, logged->first_file > 1 ? logged->first_file - 1 : 1,
+                        logged->first_file > 1
+                                ? "the file is missing, and no batch behind it has the whole bus"
+                                : "no batch has the whole bus, and the first one of each log has");
+        return 0;
+}
+
+/* ---- reading ---- */
+
+/* Find how many files there are. Return: 0, -errno. */
+static int logged_list(struct cli_logged *logged)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct sb_wal_names names;
+        struct stat status;
+        int r = sb_wal_file_list(logged->directory_fd, &names);
+
+        if (r)
+                return r;
+        logged->files = names.number_count;
+        logged->first_file = names.number_count ? names.numbers[0] : 0;
+        logged->file_bytes = 0;
+        for (size_t i = 0; i < names.number_count; i++) {
+                sb_wal_file_name(names.numbers[i], name);
+                if (!fstatat(logged->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW))
+                        logged->file_bytes += (uint64_t)status.st_size;
+        }
+        sb_wal_file_list_end(&names);
+        return 0;
+}
+
+/* Find the first file that is not as the others are, for a message: of another version, byte order
+ * or bus. */
+static void logged_find_other(struct cli_logged *logged)
+{
+        unsigned char id[sizeof(logged->end.id)];
+        struct sb_wal_names names;
+        bool other = false, first = true;
+
+        if (sb_wal_file_list(logged->directory_fd, &names))
+                return;
+        for (size_t i = 0; i < names.number_count && !other; i++) {
+                enum sb_wal_header header = SB_WAL_HEADER_BAD;
+                struct sb_wal_file file = {0};
+                uint32_t version;
+                int fd;
+
+                if (sb_wal_file_open(logged->directory_fd, names.numbers[i], &fd))
+                        continue;
+                (void)sb_wal_file_read_header(fd, &file, &header, &version);
+                close(fd);
+                other = header == SB_WAL_HEADER_OTHER_VERSION ||
+                        header == SB_WAL_HEADER_OTHER_ENDIAN;
+                if (header == SB_WAL_HEADER_GOOD && first) {
+                        memcpy(id, file.id, sizeof(id));
+                        first = false;
+                }
+                other |= header == SB_WAL_HEADER_GOOD && memcmp(id, file.id, sizeof(id)) != 0;
+                if (other)
+                        logged->end.file = names.numbers[i];
+        }
+        sb_wal_file_list_end(&names);
+}
+
+/* Find where the frames of a file end, by their headers. Return: 0, -errno; *ret_head has what
+ * stands there. */
+static int logged_find_end(int fd, const struct sb_wal_file *file,
+        unsigned char ret_head[static SB_WAL_FRAME_HEAD], uint64_t *ret_offset)
+{
+        struct sb_wal_frame frame;
+        uint64_t offset = SB_WAL_BLOCK;
+
+        for (; offset < file->size; offset += sb_wal_frame_space(frame.payload_len)) {
+                ssize_t len = pread(fd, ret_head, SB_WAL_FRAME_HEAD, (off_t)offset);
+
+                if (len != (ssize_t)SB_WAL_FRAME_HEAD)
+                        return len < 0 ? -errno : -ESTALE;
+                if (!sb_wal_frame_decode(ret_head, file->salt, offset, &frame))
+                        break;
+        }
+        *ret_offset = offset;
+        return 0;
+}
+
+/* Look behind a clean end for the header of the next batch. What lacks the salt or the mark of a
+ * frame the reader takes for something that an earlier use left in the file. No earlier use leaves
+ * the number of the batch that comes next and the cut before it, though: so that batch was here,
+ * and was changed. Return: 0, -errno. */
+static int logged_look_behind(struct cli_logged *logged)
+{
+        const uint64_t number = logged->first_file + logged->files - 1;
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        unsigned char head[SB_WAL_FRAME_HEAD];
+        struct sb_wal_file file = {0};
+        uint64_t offset = 0;
+        uint32_t version;
+        int fd, r;
+
+        r = sb_wal_file_open(logged->directory_fd, number, &fd);
+        if (r)
+                return r;
+        r = sb_wal_file_read_header(fd, &file, &header, &version);
+        if (!r && header != SB_WAL_HEADER_GOOD)
+                r = -ESTALE;
+        r = r ? r : logged_find_end(fd, &file, head, &offset);
+        close(fd);
+        if (r || offset >= file.size)
+                return r;
+        if (sb_wal_bytes_get64(head + 8) == file.salt ||
+                (sb_wal_bytes_get64(head + 32) == logged->end.sequence + 1 &&
+                        sb_wal_bytes_get64(head + 48) == logged->end.cut)) {
+                logged->end.ending = SB_WAL_TORN;
+                logged->end.file = number;
+                logged->end.offset = offset;
+                logged->end.dropped = SB_WAL_BLOCK;
+        }
+        return 0;
+}
+
+/* Read the log once. Return: 0; -ESTALE: it was changed meanwhile; -errno. */
+static int logged_read(struct cli_logged *logged)
+{
+        int r = logged_list(logged);
+
+        logged->reader = sb_wal_reader_close(logged->reader);
+        cli_progress_wait("log: looking for its end ...");
+        r = r ? r : sb_wal_reader_open(logged->directory_fd, NULL, &logged->reader);
+        cli_progress_wait(NULL);
+        if (r)
+                return r == -ENOENT ? -ESTALE : r;
+        logged->end = *sb_wal_reader_end(logged->reader);
+        if (logged->end.ending > SB_WAL_DAMAGED)
+                logged_find_other(logged);
+        if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0)
+                r = logged_look_behind(logged);
+        r = r ? r : logged_count(logged);
+        return r == -ENOENT ? -ESTALE : r;
+}
+
+/* Read the log until what was found is no passing state. */
+static int logged_settle(struct cli_logged *logged)
+{
+        struct sb_wal_end before = {0};
+        int r = -ESTALE;
+
+        for (unsigned reading = 0; reading < READINGS_MAX; reading++) {
+                r = logged_read(logged);
+                if (r && r != -ESTALE)
+                        return r;
+                if (!r && logged->end.ending != SB_WAL_DAMAGED)
+                        return 0;
+                if (!r && before.ending == SB_WAL_DAMAGED && before.file == logged->end.file &&
+                        before.offset == logged->end.offset && before.what == logged->end.what)
+                        return 0;
+                before = r ? (struct sb_wal_end){0} : logged->end;
+        }
+        return -ESTALE;
+}
+
+int cli_logged_open(const char *directory, struct cli_logged *ret)
+{
+        struct cli_logged *logged = ret;
+        int r = 0;
+
+        *logged = (struct cli_logged){.directory_fd = -1};
+        /* A path that agentd takes for a directory, and no name of a bus, from wherever it runs. */
+        if (!realpath(directory, logged->directory))
+                return -errno;
+        logged->directory_fd = open(logged->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (logged->directory_fd < 0)
+                return -errno;
+        /* Asked before the log is read: what agentd wrote until it ended is read, too, then. */
+        if (sb_admin_supervisor(logged->directory, &logged->supervisor) != 0)
+                logged->supervisor = 0;
+        r = logged_settle(logged);
+        if (r)
+                cli_logged_close(logged);
+        return r;
+}
+
+void cli_logged_close(struct cli_logged *logged)
+{
+        sb_wal_reader_close(logged->reader);
+        mi_free(logged->batches);
+        if (logged->directory_fd >= 0)
+                close(logged->directory_fd);
+        *logged = (struct cli_logged){.directory_fd = -1};
+}
+
+/* ---- in words ---- */
+
+static const char *const logged_states[] = {
+        [SB_WAL_CLEAN] = "whole",
+        [SB_WAL_TORN] = "torn",
+        [SB_WAL_DAMAGED] = "damaged",
+        [SB_WAL_OTHER_VERSION] = "other version",
+        [SB_WAL_OTHER_ENDIAN] = "other byte order",
+        [SB_WAL_OTHER_BUS] = "other bus",
+};
+
+const char *cli_logged_state(const struct cli_logged *logged)
+{
+        return logged_states[logged->end.ending];
+}
+
+bool cli_logged_is_good(const struct cli_logged *logged)
+{
+        return logged->end.ending <= SB_WAL_TORN;
+}
+
+const char *cli_logged_words(const struct cli_logged *logged)
+{
+        static char words[512];
+        const struct sb_wal_end *end = &logged->end;
+        char name[SB_WAL_FILE_NAME_MAX], first[SB_WAL_FILE_NAME_MAX], bytes[32];
+
+        sb_wal_file_name(end->file, name);
+        sb_wal_file_name(logged->first_file, first);
+        words[0] = '\0';
+        switch (end->ending) {
+        case SB_WAL_CLEAN:
+                break;
+        case SB_WAL_TORN:
+                snprintf(words, sizeof(words),
+                        "%s in %s from byte %" PRIu64 " on are of a batch that is not whole",
+                        cli_bytes_words(end->dropped, bytes), name, end->offset);
+                break;
+        case SB_WAL_DAMAGED:
+                if (end->file)
+                        snprintf(words, sizeof(words), "%s, at byte %" PRIu64 ": %s", name,
+                                end->offset, end->what);
+                else
+                        snprintf(words, sizeof(words), "batch %" PRIu64 ": %s",
+                                logged->batch_count ? logged->sum.sequence + 1
+                                                    : end->first_sequence,
+                                end->what);
+                break;
+        case SB_WAL_OTHER_VERSION:
+                snprintf(words, sizeof(words),
+                        "%s has format version %u, and this agentctl reads version %u", name,
+                        end->version, SB_WAL_VERSION);
+                break;
+        case SB_WAL_OTHER_ENDIAN:
+                snprintf(words, sizeof(words),
+                        "%s was written on a machine of the other byte order", name);
+                break;
+        case SB_WAL_OTHER_BUS:
+                snprintf(words, sizeof(words), "%s is of another bus than %s", name, first);
+                break;
+        }
+        return words;
+}
+
+/* What to do about a damaged log. */
+static void logged_advise_damaged(const struct cli_logged *logged, char *ret, size_t size)
+{
+        const char *directory = logged->directory;
+
+        if (logged->supervisor)
+                snprintf(ret, size,
+                        "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
+                        "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
+                        (int)logged->supervisor, directory);
+        else if (logged->sum.whole)
+                snprintf(ret, size,
+                        "no power failure leaves this: a disk or a program has changed it, and "
+                        "agentd refuses it. Copy %s first. To go on from what is whole, and lose "
+                        "what came later: `agentd -b %s --durability batched --recover-to %" PRIu64
+                        "`",
+                        directory, directory, logged->sum.cut);
+        else
+                snprintf(ret, size,
+                        "no power failure leaves this: a disk or a program has changed it. What is "
+                        "whole does not have the whole bus, so there is no cut to go on from: "
+                        "bring "
+                        "back a copy of %s, or move its files wal-* away and begin with an empty "
+                        "bus",
+                        directory);
+}
+
+const char *cli_logged_advice(const struct cli_logged *logged)
+{
+        static char advice[2 * PATH_MAX + 512];
+        const size_t size = sizeof(advice);
+
+        advice[0] = '\0';
+        switch (logged->end.ending) {
+        case SB_WAL_CLEAN:
+                break;
+        case SB_WAL_TORN:
+                if (logged->supervisor)
+                        snprintf(advice, size,
+                                "agentd (pid %d) serves this bus: it is writing that batch now, or "
+                                "could not",
+                                (int)logged->supervisor);
+                else
+                        snprintf(advice, size,
+                                "a power failure leaves this, and then the batch was acknowledged "
+                                "to no process. Nothing is to be done: agentd drops it when it "
+                                "starts");
+                break;
+        case SB_WAL_DAMAGED:
+                logged_advise_damaged(logged, advice, size);
+                break;
+        case SB_WAL_OTHER_VERSION:
+                snprintf(advice, size,
+                        "nothing of it was read: take the agentctl, and the agentd, of the version "
+                        "that wrote it");
+                break;
+        case SB_WAL_OTHER_ENDIAN:
+                snprintf(advice, size,
+                        "nothing of it was read: bring the bus back there, and over to here by "
+                        "`agentctl dump` and `agentctl load`");
+                break;
+        case SB_WAL_OTHER_BUS:
+                snprintf(advice, size,
+                        "nothing of it was read: keep the files wal-* of one bus in %s, and move "
+                        "those of the other away",
+                        logged->directory);
+                break;
+        }
+        return advice;
+}
+
+int cli_logged_fail(const char *directory, int result)
+{
+        if (result == -ESTALE)
+                cli_say("the log in %s changes faster than it can be read: agentd begins it anew "
+                        "all the time. Try again when less is written, or give agentd a larger "
+                        "--checkpoint-bytes",
+                        directory);
+        else if (result == -EACCES)
+                cli_say("the log in %s cannot be read: %s. The bus's owner and root may read it",
+                        directory, strerror(-result));
+        else
+                cli_say("the log in %s cannot be read: %s", directory, strerror(-result));
+        return CLI_FAILED;
+}
+
+int cli_logged_none(const struct cli_logged *logged)
+{
+        if (logged->supervisor)
+                cli_say("there is no log in %s: it has no file wal-* with a number. agentd (pid "
+                        "%d) serves this bus: it is volatile, or its first batch is still to come",
+                        logged->directory, (int)logged->supervisor);
+        else
+                cli_say("there is no log in %s: it has no file wal-* with a number. A volatile bus "
+                        "has none: `agentctl start --durability batched` begins one",
+                        logged->directory);
+        return CLI_FAILED;
+}

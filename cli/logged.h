@@ -1,0 +1,67 @@
+/*
+ * What the log of a durable bus is: its batches, and how it ends. No agentd is needed to tell, and
+ * one that serves the bus meanwhile is not disturbed: files are opened to be read, and no lock is
+ * taken.
+ *
+ * A log that is read while agentd writes it can look damaged in passing: a batch was not there when
+ * the reader came by, and the one behind it was a moment later. So damage is believed when a second
+ * reading finds it in the same place. Files that go meanwhile, because the log has begun anew, make
+ * the reading begin anew, too.
+ *
+ * Always true: what is listed is a run of whole batches without a gap, and every entry in them was
+ * read. Memory: 64 bytes for a batch, which takes 4096 bytes of the disk or more, and what the
+ * reader needs (ring/wal/wal-reader.h).
+ */
+#ifndef SB_CLI_LOGGED_H
+#define SB_CLI_LOGGED_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ring/wal/wal-reader.h"
+
+/* A batch. */
+struct cli_logged_batch {
+        uint64_t sequence, cut, realtime_ns;
+        uint64_t entries;
+        uint64_t keys;  /* versions of one key that stand together count once */
+        uint64_t bytes; /* of its entries */
+        bool whole;     /* it has all that the bus had: what was logged before counts no more */
+};
+
+struct cli_logged {
+        char directory[PATH_MAX];
+        int directory_fd;
+        struct sb_wal_reader *reader;
+        struct sb_wal_end end; /* of the log, or the first thing in it that agentd would refuse */
+        uint64_t files, file_bytes, first_file;
+        pid_t supervisor; /* of the bus; 0: no agentd serves it */
+        struct cli_logged_batch *batches, sum;
+        size_t batch_count, batch_room;
+};
+
+/* Read the log in a directory. Return: 0: logged->files is 0 where there is none, and
+ * cli_logged_close() gives all back; -ESTALE: the files change faster than they can be read;
+ * -errno: a file or the directory cannot be read. Cost: reads all files twice, and tells on a
+ * terminal how far it is. */
+int cli_logged_open(const char *directory, struct cli_logged *ret);
+void cli_logged_close(struct cli_logged *logged);
+
+/* The state of the log as a word: whole, torn, damaged, other version, other byte order, other bus.
+ * Static text. */
+const char *cli_logged_state(const struct cli_logged *logged);
+/* Whether agentd takes the log as it is: it is whole or torn. */
+bool cli_logged_is_good(const struct cli_logged *logged);
+/* What is not as behind a clean end, and what to do about it; "" for nothing. Static text, until
+ * the next call. */
+const char *cli_logged_words(const struct cli_logged *logged);
+const char *cli_logged_advice(const struct cli_logged *logged);
+/* Say that the log cannot be read, and why. Return: CLI_FAILED. */
+int cli_logged_fail(const char *directory, int result);
+/* Say that the directory has no log. Return: CLI_FAILED. */
+int cli_logged_none(const struct cli_logged *logged);
+
+#endif

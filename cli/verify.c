@@ -1,0 +1,309 @@
+/*
+ * The command verify: whether a log on the disk, or a dump, is whole, and if not, what is wrong
+ * with it and what to do.
+ *
+ * Always true: nothing is written, and no bus is attached to.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <mimalloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/dumped.h"
+#include "cli/lines.h"
+#include "cli/logged.h"
+#include "cli/moments.h"
+#include "cli/progress.h"
+#include "ring/wal/wal-file.h"
+
+#define HEAD_MAX  16384             /* bytes of a dump's first line, which has a prefix alone */
+#define PIPED_MAX ((size_t)1 << 30) /* bytes of a line that comes through a pipe */
+
+/* Print a line, with what is no printable ASCII escaped. */
+static void __attribute__((format(printf, 1, 2))) verify_print(const char *format, ...)
+{
+        char text[3 * PATH_MAX];
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        cli_print_escaped((struct sb_bytes){text, strlen(text)});
+        putchar('\n');
+}
+
+/* ---- a log ---- */
+
+static const char *verify_plural(uint64_t count)
+{
+        return count == 1 ? "" : "s";
+}
+
+/* The batches that are whole. */
+static void verify_print_batches(const struct cli_logged *logged, const char *before)
+{
+        const struct cli_logged_batch *sum = &logged->sum;
+        char bytes[32], file_bytes[32], time[32];
+
+        if (logged->batch_count == 0) {
+                verify_print("%sno batch, in %" PRIu64 " file%s of %s", before, logged->files,
+                        verify_plural(logged->files),
+                        cli_bytes_words(logged->file_bytes, file_bytes));
+                return;
+        }
+        verify_print("%s%zu batch%s (%" PRIu64 " to %" PRIu64 "), %" PRIu64
+                     " entries, %s, in %" PRIu64 " file%s of %s; the last cut is %" PRIu64
+                     ", of %s",
+                before, logged->batch_count, logged->batch_count == 1 ? "" : "es",
+                logged->batches[0].sequence, sum->sequence, sum->entries,
+                cli_bytes_words(sum->bytes, bytes), logged->files, verify_plural(logged->files),
+                cli_bytes_words(logged->file_bytes, file_bytes), sum->cut,
+                cli_time_words(sum->realtime_ns, time));
+}
+
+static void verify_print_log(const struct cli_logged *logged)
+{
+        const char *state = cli_logged_state(logged), *advice = cli_logged_advice(logged);
+
+        if (logged->end.ending == SB_WAL_CLEAN) {
+                verify_print_batches(logged, "whole: ");
+                return;
+        }
+        verify_print("%s: %s", state, cli_logged_words(logged));
+        if (logged->end.ending <= SB_WAL_DAMAGED)
+                verify_print_batches(logged, "before it: ");
+        if (*advice)
+                verify_print("%s", advice);
+}
+
+static void verify_print_log_json(const struct cli_logged *logged)
+{
+        const struct sb_wal_end *end = &logged->end;
+        const struct cli_logged_batch *sum = &logged->sum;
+        char name[SB_WAL_FILE_NAME_MAX], time[32];
+
+        cli_json_begin();
+        cli_json_text("log", logged->directory);
+        cli_json_text("state", cli_logged_state(logged));
+        cli_json_number("files", logged->files);
+        cli_json_number("file_bytes", logged->file_bytes);
+        cli_json_number("batches", logged->batch_count);
+        cli_json_number("entries", sum->entries);
+        cli_json_number("bytes", sum->bytes);
+        if (logged->batch_count != 0) {
+                cli_json_number("first_sequence", logged->batches[0].sequence);
+                cli_json_number("sequence", sum->sequence);
+                cli_json_number("cut", sum->cut);
+                cli_json_text("time", cli_time_words(sum->realtime_ns, time));
+        }
+        if (end->file != 0) {
+                sb_wal_file_name(end->file, name);
+                cli_json_text("file", name);
+                cli_json_number("byte", end->offset);
+        }
+        if (end->ending == SB_WAL_TORN)
+                cli_json_number("dropped_bytes", end->dropped);
+        if (end->ending == SB_WAL_OTHER_VERSION)
+                cli_json_number("version", end->version);
+        if (end->ending != SB_WAL_CLEAN) {
+                cli_json_text("why", cli_logged_words(logged));
+                cli_json_text("advice", cli_logged_advice(logged));
+        }
+        cli_json_flag("served", logged->supervisor != 0);
+        cli_json_end();
+}
+
+static int verify_log(const struct cli *cli, const char *directory)
+{
+        struct cli_logged *logged = mi_zalloc(sizeof(*logged));
+        int r = logged ? cli_logged_open(directory, logged) : -ENOMEM;
+
+        if (r != 0) {
+                r = cli_logged_fail(directory, r);
+                mi_free(logged);
+                return r;
+        }
+        if (logged->files == 0) {
+                r = cli_logged_none(logged);
+        } else {
+                (cli->json ? verify_print_log_json : verify_print_log)(logged);
+                r = cli_logged_is_good(logged) ? CLI_DONE : CLI_FAILED;
+        }
+        cli_logged_close(logged);
+        mi_free(logged);
+        return r;
+}
+
+/* ---- a dump ---- */
+
+struct verify_dump {
+        const struct cli *cli;
+        const char *name; /* as it was typed */
+        uint64_t file_bytes, bytes, line_number;
+        size_t line_max; /* behind the first line */
+        struct cli_lines lines;
+        struct cli_dumped dumped;
+        struct cli_progress progress;
+        char wrong[320];
+};
+
+static int verify_wrong(struct verify_dump *dump, const char *wrong)
+{
+        snprintf(dump->wrong, sizeof(dump->wrong), "%s", wrong);
+        return SB_E_NOT_FOUND;
+}
+
+/* Read the whole dump. Return: 0: it is whole; SB_E_NOT_FOUND: dump->wrong says why it is not;
+ * -errno. */
+static int verify_read_dump(struct verify_dump *dump)
+{
+        struct cli_dumped_line taken;
+        bool whole = false;
+        char *line;
+        size_t len;
+        int r;
+
+        for (;;) {
+                dump->line_number++;
+                r = cli_lines_next(&dump->lines, &line, &len, &whole);
+                if (r == SB_E_NOT_FOUND)
+                        break;
+                if (r == -EMSGSIZE && dump->line_number == 1)
+                        return verify_wrong(dump, "this is no dump: its first line is too long");
+                if (r == -EMSGSIZE)
+                        return verify_wrong(dump, "it is too long for a line that comes through a "
+                                                  "pipe: put the dump into a file");
+                if (r != 0)
+                        return r;
+                if (!whole)
+                        return verify_wrong(dump, "the dump ends in it: it was cut off, or is "
+                                                  "still being written");
+                if (cli_dumped_take(&dump->dumped, line, len, &taken) != 0)
+                        return verify_wrong(dump, dump->dumped.wrong);
+                dump->bytes += len + 1;
+                dump->lines.line_max = dump->line_max;
+                cli_progress_step(&dump->progress, dump->dumped.keys, dump->bytes);
+        }
+        dump->line_number = 0;
+        return cli_dumped_finish(&dump->dumped) == 0 ? 0 : verify_wrong(dump, dump->dumped.wrong);
+}
+
+static void verify_print_dump(const struct verify_dump *dump, bool whole)
+{
+        char bytes[32];
+
+        if (dump->cli->json) {
+                cli_json_begin();
+                cli_json_text("dump", dump->name);
+                cli_json_text("state", whole ? "whole" : "damaged");
+                cli_json_number("keys", dump->dumped.keys);
+                cli_json_number("rules", dump->dumped.rules);
+                cli_json_number("bytes", dump->bytes);
+                if (!whole) {
+                        cli_json_number("line", dump->line_number);
+                        cli_json_text("why", dump->wrong);
+                }
+                cli_json_end();
+        } else if (whole) {
+                verify_print("whole: a dump of %" PRIu64 " key%s and %" PRIu64 " rule%s, %s",
+                        dump->dumped.keys, verify_plural(dump->dumped.keys), dump->dumped.rules,
+                        verify_plural(dump->dumped.rules), cli_bytes_words(dump->bytes, bytes));
+        } else {
+                if (dump->line_number != 0)
+                        verify_print("damaged: %s, line %" PRIu64 ": %s", dump->name,
+                                dump->line_number, dump->wrong);
+                else
+                        verify_print("damaged: %s: %s", dump->name, dump->wrong);
+                verify_print("`agentctl load` refuses it. Take another copy of the dump, or make "
+                             "it again");
+        }
+}
+
+static int verify_fail_file(const char *name, int error)
+{
+        cli_say("%s: cannot read it: %s", cli_word(name), strerror(error));
+        return CLI_FAILED;
+}
+
+/* Whether the open file is one of a log's, of which one alone says little. */
+static bool verify_is_of_log(int fd, const struct stat *status)
+{
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file file;
+        uint32_t version;
+
+        return S_ISREG(status->st_mode) &&
+               sb_wal_file_read_header(fd, &file, &header, &version) == 0 &&
+               header != SB_WAL_HEADER_BAD;
+}
+
+static int verify_dump(const struct cli *cli, int fd, const char *name, const struct stat *status)
+{
+        struct verify_dump *dump = mi_zalloc(sizeof(*dump));
+        int r = dump ? cli_dumped_begin(&dump->dumped) : -ENOMEM;
+
+        if (r != 0) {
+                mi_free(dump);
+                return cli_fail(cli, "verify", r);
+        }
+        dump->cli = cli;
+        dump->name = name;
+        dump->line_max = PIPED_MAX;
+        if (S_ISREG(status->st_mode))
+                dump->line_max = dump->file_bytes = (uint64_t)status->st_size;
+        dump->lines = (struct cli_lines){.fd = fd, .line_max = HEAD_MAX};
+        cli_progress_begin(&dump->progress, "verify", dump->file_bytes);
+        r = verify_read_dump(dump);
+        cli_progress_end(&dump->progress);
+        if (r < 0)
+                r = verify_fail_file(name, -r);
+        else
+                verify_print_dump(dump, r == 0);
+        cli_lines_free(&dump->lines);
+        cli_dumped_end(&dump->dumped);
+        mi_free(dump);
+        return r == 0 ? CLI_DONE : CLI_FAILED;
+}
+
+/* Verify what was named: a directory, a file, or standard input. */
+static int verify_named(const struct cli *cli, const char *name)
+{
+        bool from_input = strcmp(name, "-") == 0;
+        int fd = from_input ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+        struct stat status;
+        int r;
+
+        if (fd < 0 || fstat(fd, &status) < 0)
+                return verify_fail_file(name, errno);
+        if (S_ISDIR(status.st_mode)) {
+                r = verify_log(cli, name);
+        } else if (verify_is_of_log(fd, &status)) {
+                cli_say("%s: this is one file of a log, which is all files wal-* of a bus: name "
+                        "their directory",
+                        cli_word(name));
+                r = CLI_FAILED;
+        } else {
+                r = verify_dump(cli, fd, from_input ? "standard input" : name, &status);
+        }
+        if (!from_input)
+                close(fd);
+        return r;
+}
+
+int cli_verify(struct cli *cli)
+{
+        char directory[PATH_MAX];
+        int r;
+
+        if (cli->operand_count > 0)
+                return verify_named(cli, cli->operands[0]);
+        r = cli_place(cli, directory, sizeof(directory));
+        return r != 0 ? r : verify_log(cli, directory);
+}
