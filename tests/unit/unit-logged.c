@@ -1,0 +1,226 @@
+/*
+ * What agentctl makes of a log whose frames have the right checksum, and are not what agentd writes
+ * all the same; and of a batch that can be told from what an earlier use left in a file.
+ *
+ * Each log is one file, forged: batch 1 says that it has the whole bus, and batch 2 is the test's.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/logged.h"
+#include "ring/wal/wal-bytes.h"
+#include "ring/wal/wal-file.h"
+#include "tests/harness/test.h"
+
+#define SIZE     (16u * SB_WAL_BLOCK)
+#define SALT     5u
+#define SECOND   (2u * SB_WAL_BLOCK) /* where batch 2 begins */
+#define LEFTOVER (3u * SB_WAL_BLOCK) /* and what stands behind it */
+
+static char directory[] = "/tmp/sb-logged-XXXXXX";
+static unsigned char forged[SIZE], payload[1024];
+static uint32_t payload_len;
+static struct cli_logged logged;
+
+static void add(const struct sb_wal_entry *entry)
+{
+        if (sb_wal_entry_encode(entry, payload + payload_len))
+                abort();
+        memcpy(payload + payload_len + SB_WAL_ENTRY_HEAD, entry->key, entry->key_len);
+        payload_len += (uint32_t)sb_wal_entry_size(entry->key_len, entry->value_len);
+}
+
+static void add_word(enum sb_wal_word which)
+{
+        const struct sb_wal_entry entry = {.kind = SB_WAL_WORD, .which = which, .key = ""};
+
+        add(&entry);
+}
+
+static void add_version(const char *key, uint64_t rev)
+{
+        const struct sb_wal_entry entry = {.kind = SB_WAL_VALUE,
+                .key = key,
+                .key_len = (uint32_t)strlen(key),
+                .value_len = 5,
+                .rev = rev};
+
+        add(&entry);
+}
+
+/* Puts the payload into the file as a batch. */
+static void put_batch(uint64_t sequence, uint64_t offset)
+{
+        const struct sb_wal_frame frame = {.batch = {.sequence = sequence,
+                                                   .cut = 10 * sequence,
+                                                   .previous_cut = 10 * (sequence - 1),
+                                                   .realtime_ns = sequence * 1000000000},
+                .payload_len = payload_len,
+                .flags = SB_WAL_FRAME_FIRST | SB_WAL_FRAME_LAST,
+                .file_offset = offset};
+
+        memcpy(forged + offset + SB_WAL_FRAME_HEAD, payload, payload_len);
+        sb_wal_frame_seal(forged + offset, &frame, SALT);
+        payload_len = 0;
+}
+
+/* A log with its first batch. */
+static void begin(enum sb_wal_word word)
+{
+        const struct sb_wal_file file = {
+                .salt = SALT, .number = 1, .first_sequence = 1, .size = SIZE, .id = "id"};
+
+        cli_logged_close(&logged);
+        memset(forged, 0, sizeof(forged));
+        memset(payload, 0, sizeof(payload));
+        payload_len = 0;
+        sb_wal_file_encode(&file, forged);
+        add_word(word);
+        put_batch(1, SB_WAL_BLOCK);
+}
+
+/* Reads the log. Return: as cli_logged_open(). */
+static int look(void)
+{
+        char name[SB_WAL_FILE_NAME_MAX], path[128];
+        int fd;
+
+        cli_logged_close(&logged);
+        sb_wal_file_name(1, name);
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0 || pwrite(fd, forged, SIZE, 0) != (ssize_t)SIZE)
+                abort();
+        close(fd);
+        return cli_logged_open(directory, &logged);
+}
+
+static void test_versions_of_one_key_that_stand_together_count_once(void)
+{
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("a", 1);
+        add_version("a", 2);
+        add_version("ab", 1);
+        add_word(SB_WAL_WORD_FORGOTTEN);
+        put_batch(2, SECOND);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_CLEAN);
+        CHECK_EQ(logged.batch_count, 2);
+        CHECK_EQ(logged.batches[1].entries, 4);
+        CHECK_EQ(logged.batches[1].keys, 2);
+        CHECK_EQ(logged.batches[1].bytes, 56 + 56 + 56 + 48);
+        CHECK(logged.batches[0].whole && !logged.batches[1].whole);
+        CHECK_EQ(logged.sum.entries, 5);
+        CHECK_EQ(logged.sum.cut, 20);
+        CHECK_EQ(logged.sum.realtime_ns, 2000000000);
+        CHECK(!*cli_logged_words(&logged) && !*cli_logged_advice(&logged));
+}
+
+/* Whether the log is damaged in batch 2, for this reason, and one can go on from batch 1. */
+static bool is_damaged_there(const char *why)
+{
+        return logged.end.ending == SB_WAL_DAMAGED && !cli_logged_is_good(&logged) &&
+               logged.batch_count == 1 && logged.sum.cut == 10 &&
+               strstr(cli_logged_words(&logged), "batch 2: ") == cli_logged_words(&logged) &&
+               strstr(cli_logged_words(&logged), why) &&
+               strstr(cli_logged_advice(&logged), "--recover-to 10`");
+}
+
+static void test_entries_that_recovery_refuses_are_damage_under_a_right_checksum(void)
+{
+        /* Half an entry. */
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("key", 1);
+        payload_len -= 8;
+        put_batch(2, SECOND);
+        CHECK_EQ(look(), 0);
+        CHECK(is_damaged_there("entries that no agentd writes"));
+        /* A key that is too long. */
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("key", 1);
+        sb_wal_bytes_put32(payload + 4, SB_WAL_ENTRY_KEY_MAX + 1);
+        put_batch(2, SECOND);
+        CHECK_EQ(look(), 0);
+        CHECK(is_damaged_there("entries that no agentd writes"));
+        /* A kind that comes later. */
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("key", 1);
+        payload[0] = SB_WAL_WORD + 1;
+        put_batch(2, SECOND);
+        CHECK_EQ(look(), 0);
+        CHECK(is_damaged_there("a later one may have written it"));
+}
+
+static void test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged(void)
+{
+        begin(SB_WAL_WORD_FORGOTTEN);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
+        CHECK(strstr(cli_logged_words(&logged), "no batch has the whole bus"));
+        CHECK(!strstr(cli_logged_advice(&logged), "--recover-to"));
+}
+
+static void test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one(void)
+{
+        /* The batch that comes next, of another salt, as if a byte of it had rotted. */
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("key", 1);
+        put_batch(2, SECOND);
+        add_version("key", 2);
+        put_batch(3, LEFTOVER);
+        forged[LEFTOVER + 8] ^= 1;
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_TORN);
+        CHECK(logged.end.file == 1 && logged.end.offset == LEFTOVER && logged.batch_count == 2);
+        /* Its mark. */
+        forged[LEFTOVER + 8] ^= 1;
+        forged[LEFTOVER + 16] ^= 1;
+        CHECK_EQ(look(), 0);
+        CHECK(logged.end.ending == SB_WAL_TORN && logged.end.offset == LEFTOVER);
+        /* Another batch of another salt was there before. */
+        memset(forged + LEFTOVER, 0, SB_WAL_BLOCK);
+        add_version("key", 2);
+        put_batch(9, LEFTOVER);
+        forged[LEFTOVER + 8] ^= 1;
+        CHECK_EQ(look(), 0);
+        CHECK(logged.end.ending == SB_WAL_CLEAN && logged.batch_count == 2);
+}
+
+static void test_a_directory_without_files_has_no_log(void)
+{
+        char empty[] = "/tmp/sb-logged-XXXXXX";
+
+        CHECK(mkdtemp(empty));
+        cli_logged_close(&logged);
+        CHECK_EQ(cli_logged_open(empty, &logged), 0);
+        CHECK_EQ(logged.files, 0);
+        cli_logged_close(&logged);
+        CHECK_EQ(rmdir(empty), 0);
+        CHECK_EQ(cli_logged_open(empty, &logged), -ENOENT);
+        CHECK_EQ(cli_logged_open("/dev/null", &logged), -ENOTDIR);
+}
+
+int main(int argc, char **argv)
+{
+        char name[SB_WAL_FILE_NAME_MAX], path[128];
+
+        test_begin(argc, argv);
+        if (!mkdtemp(directory))
+                abort();
+        logged.directory_fd = -1;
+        RUN(test_versions_of_one_key_that_stand_together_count_once);
+        RUN(test_entries_that_recovery_refuses_are_damage_under_a_right_checksum);
+        RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
+        RUN(test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one);
+        RUN(test_a_directory_without_files_has_no_log);
+        cli_logged_close(&logged);
+        sb_wal_file_name(1, name);
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        unlink(path);
+        rmdir(directory);
+        return test_end();
+}
