@@ -13,6 +13,7 @@
 #include "ring/log/load.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-reader.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -299,6 +300,14 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
                         name, end->offset, end->what, recover->config->recover_to);
                 return true;
         }
+        if (!end->cut) {
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ", in its first batch: %s. Nothing of it can be brought back; bring the "
+                       "file "
+                       "back, or a backup; nothing is done",
+                        recover->config->place.directory, name, end->offset, end->what);
+                return false;
+        }
         sb_log("the log in %s is damaged in %s at byte %" PRIu64
                ": %s. This is no power failure, so nothing is done. What it has before is whole up "
                "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd ... "
@@ -341,6 +350,23 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         return false;
 }
 
+/* Whether nothing is missing before what there is: the first batch of all, or one of the whole bus.
+ * Fault RECOVER_HEADLESS: not asked. */
+static bool wal_recover_begins(const struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+
+        if (!recover->last || recover->whole_sequence || end->first_sequence <= 1 ||
+                SB_FAULT(RECOVER_HEADLESS))
+                return true;
+        sb_log("the log in %s begins with batch %" PRIu64
+               ", and no batch in it has the whole bus: files are missing in front. Bring them "
+               "back, "
+               "or a backup; nothing is done",
+                recover->config->place.directory, end->first_sequence);
+        return false;
+}
+
 /* Find out what counts. Return: 0, -1. */
 static int wal_recover_look(struct wal_recover *recover)
 {
@@ -357,7 +383,7 @@ static int wal_recover_look(struct wal_recover *recover)
                 recover->last = recover->end->sequence; /* batches, none of which can be read */
         if (r)
                 wal_recover_say_failed(recover, r);
-        return r ? -1 : 0;
+        return r || !wal_recover_begins(recover) ? -1 : 0;
 }
 
 static void wal_recover_say_done(const struct wal_recover *recover, uint64_t begun_ns)

@@ -128,6 +128,7 @@
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
         X(PREFIX_UNTOLD, "a change leaves no hint for the watchers of its prefix")                 \
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
+        X(RECOVER_HEADLESS, "a log without its first files is taken for a whole one")              \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \
         X(DURABLE_UNASKED, "a client sleeps without another look at what is durable")              \
         X(DURABLE_EARLY, "the log raises the durable cut before the disk has answered")            \
