@@ -55,7 +55,7 @@ test: tested
 	@tests/run --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
 
 test-long: tested
-	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
+	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan,asan-long
 
 mutants: deps
 	@tests/mutants/mutants --count $(COUNT) $(if $(SEED),--seed $(SEED))

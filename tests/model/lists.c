@@ -79,7 +79,7 @@ static const struct world_case keys[] = {
         {"late make in short memory, taller", {START_SHORT, {OPS(SET_B), OPS(SWEEP, WORK, WORK)}, .tall = 2, .setup_by = 1,
                 .unit_count = 12, .hasty = true, .focus = FOCUS_INDEX}, 2, 2},
         {"make, delete, remove, late make, tall", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)},
-                .tall = true, .focus = FOCUS_INDEX}, 2, 4},
+                .tall = true, .focus = FOCUS_INDEX}, 2, 4, .costly = true},
         {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,
                 MEMORY)}}, 2, 2},
         {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,
@@ -206,7 +206,7 @@ static const struct world_case magazines[] = {
                 .magazine = 2}, 2, 3},
         {"magazine, built in again in a dead one's slab", {START_MAGAZINE, {OPS(REAP), OPS(SET_C, SET_A, SET_A, WORK, SET_B)},
                 .setup_by = 1,
-                .magazine = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 4},
+                .magazine = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 4, .costly = true},
         {"spare, get under sets", {START_SPARE, {OPS(GET_A), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 3},
         {"spare, hold under sets", {START_SPARE, {OPS(HOLD_A, READ), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 2},
         {"spare, get under buffers", {START_SPARE, {OPS(GET_A), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 2, .delays = 1},
@@ -359,7 +359,7 @@ static const struct world_case reaps[] = {
         {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}},
                 2, 2, 1, .crash_mask = 1},
         {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK,
-                WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+                WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
         {"reap over a removal", {START_DEAD, {OPS(REAP), OPS(WORK)}, .setup_by = 1, .engine = true}, 2, 3},
         {"reap over a removal and a set", {START_DEAD, {OPS(REAP), OPS(WORK, WORK), OPS(SET_A)},
                 .setup_by = 1, .engine = true}, 3, 2},
@@ -515,7 +515,7 @@ static const struct world_case checks[] = {
         {"check, tall", {START_PAIR_DELETED, {OPS(CHECK), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 1},
         {"check, killed set", {START_VALUE, {OPS(SET_A), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"check, killed make, tall", {START_EMPTY, {OPS(SET_A), OPS(CHECK)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
 };
 
 /* Deeper than a walk over all accesses could go. */

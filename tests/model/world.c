@@ -769,6 +769,7 @@ struct model_scenario world_scenario(const struct world_case *the_case)
                 .world_size = sizeof world,
                 .thread_count = the_case->threads,
                 .preemptions = the_case->preemptions,
+                .costly = the_case->costly,
                 .crashes = the_case->crashes,
                 .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,

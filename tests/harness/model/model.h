@@ -68,6 +68,8 @@ struct model_scenario {
         /* these two check the checker: walk known states again; begin each execution at its start
          */
         bool unmerged, anew;
+        /* a walk for every day leaves it to --long */
+        bool costly;
         /* accesses of one execution; more is "no progress" [4000] */
         uint32_t step_max;
         /* [unbounded] A walk that ends there is a failure of model_main(). */

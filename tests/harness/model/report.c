@@ -159,7 +159,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
 {
         const char *only = NULL, *replay = NULL, *preemptions = NULL, *weak = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
-        uint32_t i, ran = 0, failed = 0;
+        uint32_t i, ran = 0, left = 0, failed = 0;
         bool deep = getenv("SB_TEST_LONG");
         int k;
 
@@ -190,6 +190,10 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
 
                 if (only && !strstr(scenario.name, only))
                         continue;
+                if (!deep && !only && scenario.costly) {
+                        left++;
+                        continue;
+                }
                 if (!deep && !only && scenario.preemptions > 1)
                         scenario.preemptions--;
                 if (weak) {
@@ -216,8 +220,11 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
         if (!ran)
                 printf("FAIL there is no scenario with '%s' in its name: --list prints them\n",
                         only ? only : "");
-        printf("# %u scenarios, %lu executions, %lu distinct states, %lu ms\n", ran,
+        printf("# %u scenarios, %lu executions, %lu distinct states, %lu ms", ran,
                 (unsigned long)executions, (unsigned long)states,
                 (unsigned long)((clock_ns() - begin_ns) / 1000000));
+        if (left)
+                printf("; %u costly ones are left to --long", left);
+        putchar('\n');
         return failed || !ran ? 1 : 0;
 }
