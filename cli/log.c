@@ -84,6 +84,8 @@ static const char *log_word_name(uint64_t which)
                 return "forgotten";
         case SB_WAL_WORD_BUCKETS:
                 return "buckets";
+        case SB_WAL_WORD_SINCE:
+                return "since";
         }
         return "unknown";
 }

@@ -40,6 +40,21 @@
 #define SPIN_NS    UINT64_C(50000)      /* for the next strict write, behind one */
 #define SPIN_TURNS 4u
 #define SPARES     1u
+/* A copy goes on at this pace, unless the log grows so fast that it would not end in time. */
+#define COPY_BYTES    (256u << 10) /* of a batch */
+#define COPY_PAUSE_NS UINT64_C(10000000)
+#define COPY_FLOORS   65536u /* buckets that are looked at with a batch */
+
+/* A copy of the bus into the log, a piece with each batch (batch.h): first all keys, then, behind
+ * the last look at a key, the floors of all buckets. So a key that is taken out meanwhile is in the
+ * one or in the other. */
+struct wal_copy {
+        uint64_t since; /* the first batch that has a piece of it; 0: none goes on */
+        uint64_t above; /* the last cut before */
+        uint64_t words; /* of buckets, with a batch */
+        uint64_t floor_next, floor_end;
+        uint64_t due_ns;
+};
 
 struct wal_process {
         const struct sb_config *config;
@@ -50,7 +65,8 @@ struct wal_process {
         struct sb_wal_io io;
         struct sb_wal_writer *writer;
         uint64_t sequence; /* of the last durable batch */
-        uint64_t written;  /* bytes since the last one that was whole */
+        uint64_t written;  /* bytes since the log began, or began anew; or how long it is */
+        struct wal_copy copy;
         uint64_t begun_ns; /* the last batch */
         uint64_t retry_ns; /* not before this, behind trouble */
         uint64_t spin_until_ns;
@@ -141,7 +157,10 @@ static int wal_process_open_writer(struct wal_process *log)
         }
         memcpy(options.id, super->log_id, sizeof(options.id));
         options.sequence = log->sequence = wal_process_find_sequence(&log->handle.segment, durable);
-        return sb_wal_writer_open(&options, &log->writer);
+        r = sb_wal_writer_open(&options, &log->writer);
+        if (!r)
+                log->written = sb_wal_writer_bytes(log->writer);
+        return r;
 }
 
 /* The writer, ready for a batch. */
@@ -177,14 +196,14 @@ static int wal_process_add_word(struct wal_process *log, uint64_t which, uint64_
         return sb_wal_writer_add(log->writer, &entry);
 }
 
-/* The floors of all buckets: behind the mark that says that nothing before counts. */
-static int wal_process_add_floors(struct wal_process *log)
+/* The floors of these buckets. */
+static int wal_process_add_floors(struct wal_process *log, uint64_t first, uint64_t end)
 {
         const struct sb_segment *segment = &log->handle.segment;
         struct sb_wal_entry entry = {.kind = SB_WAL_FLOOR};
         int r = wal_process_add_word(log, SB_WAL_WORD_BUCKETS, segment->bucket_count);
 
-        for (entry.which = 0; entry.which < segment->bucket_count && !r; entry.which++) {
+        for (entry.which = first; entry.which < end && !r; entry.which++) {
                 entry.rev = sb_load_acquire(&segment->floors[entry.which]); /* A:floor. */
                 if (entry.rev)
                         r = sb_wal_writer_add(log->writer, &entry);
@@ -207,6 +226,92 @@ static int wal_process_each(struct wal_process *log)
         return r ? r : sb_wal_stage_write(&log->stage, log->writer, &log->written);
 }
 
+/* ---- a copy ---- */
+
+/* Begin one when the log has grown enough; between two batches. */
+static void wal_process_begin_copy(struct wal_process *log)
+{
+        if (log->copy.since || log->batch.all || !log->sequence ||
+                log->written <= log->config->checkpoint_bytes)
+                return;
+        log->copy = (struct wal_copy){
+                .since = log->sequence + 1, .above = log->batch.above, .words = 1};
+        log->written = 0;
+        sb_batch_copy(&log->batch);
+}
+
+/* How many words of buckets come into the open batch. By the time that the log has grown as much
+ * again, all have been there. */
+static uint64_t wal_process_copy_words(const struct wal_process *log)
+{
+        uint64_t all = ((uint64_t)log->handle.segment.bucket_count + 63) / 64;
+        uint64_t wanted = (uint64_t)((double)all * (double)log->written /
+                                     (double)log->config->checkpoint_bytes);
+        uint64_t late = wanted > log->batch.copy_next ? wanted - log->batch.copy_next : 0;
+        uint64_t paced = log->begun_ns >= log->copy.due_ns ? log->copy.words : 0;
+
+        return late > paced ? late : paced;
+}
+
+/* The piece of the copy that the open batch has. */
+static void wal_process_copy_some(struct wal_process *log)
+{
+        uint64_t words;
+
+        if (!log->copy.since || log->batch.whole)
+                return;
+        words = wal_process_copy_words(log);
+        sb_batch_copy_some(
+                &log->handle, &log->batch, words > UINT32_MAX ? UINT32_MAX : (uint32_t)words);
+}
+
+/* Behind the last key, the floors; with the last of them the copy is all that counts. */
+static int wal_process_copy_floors(struct wal_process *log)
+{
+        uint64_t count = log->handle.segment.bucket_count;
+        int r;
+
+        log->copy.floor_end = log->copy.floor_next;
+        if (!log->copy.since || log->batch.copying)
+                return 0;
+        log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
+                                      ? count
+                                      : log->copy.floor_next + COPY_FLOORS;
+        r = wal_process_add_floors(log, log->copy.floor_next, log->copy.floor_end);
+        return r || log->copy.floor_end < count
+                       ? r
+                       : wal_process_add_word(log, SB_WAL_WORD_SINCE, log->copy.since);
+}
+
+/* Old files go. */
+static void wal_process_release(struct wal_process *log, uint64_t cut)
+{
+        int r = sb_wal_writer_release(log->writer, cut);
+
+        if (r)
+                sb_log("old files of the log stay in %s (%s)", log->config->place.directory,
+                        strerror(-r));
+}
+
+/* A batch is durable, and so is its piece of the copy. */
+static void wal_process_count_copy(struct wal_process *log, uint64_t bytes)
+{
+        struct wal_copy *copy = &log->copy;
+
+        if (!copy->since)
+                return;
+        copy->floor_next = copy->floor_end;
+        copy->due_ns = wal_process_now() + COPY_PAUSE_NS;
+        if (bytes < COPY_BYTES / 2 && copy->words < log->handle.segment.bucket_count)
+                copy->words *= 2;
+        else if (bytes > COPY_BYTES && copy->words > 1)
+                copy->words /= 2;
+        if (copy->floor_next < log->handle.segment.bucket_count)
+                return;
+        wal_process_release(log, copy->above);
+        *copy = (struct wal_copy){0};
+}
+
 /* What the bus says of itself, behind the last look at a key. */
 static int wal_process_add_words(struct wal_process *log)
 {
@@ -219,7 +324,10 @@ static int wal_process_add_words(struct wal_process *log)
         if (!r)
                 r = wal_process_add_word(
                         log, SB_WAL_WORD_FORGOTTEN, sb_load_acquire(&super->forgotten));
-        return r || !log->batch.whole ? r : wal_process_add_floors(log);
+        if (r)
+                return r;
+        return log->batch.whole ? wal_process_add_floors(log, 0, log->handle.segment.bucket_count)
+                                : wal_process_copy_floors(log);
 }
 
 /* The batch that is open, onto the disk. */
@@ -242,10 +350,9 @@ static int wal_process_write(struct wal_process *log)
 }
 
 /* The batch is on the disk: it counts. */
-static void wal_process_count(struct wal_process *log, uint64_t before)
+static void wal_process_count(struct wal_process *log, uint64_t before, uint64_t bytes)
 {
         struct sb_word64 *slot;
-        int r;
 
         log->sequence++;
         slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
@@ -253,11 +360,10 @@ static void wal_process_count(struct wal_process *log, uint64_t before)
         sb_store_release(&slot[0], log->sequence);
         sb_store_release(&slot[1], log->batch.cut);
         if (log->batch.whole) {
-                r = sb_wal_writer_release(log->writer, before);
-                if (r)
-                        sb_log("old files of the log stay in %s (%s)", log->config->place.directory,
-                                strerror(-r));
+                log->copy = (struct wal_copy){0};
+                wal_process_release(log, before);
         }
+        wal_process_count_copy(log, bytes);
         (void)sb_wal_writer_prepare(log->writer);
 }
 
@@ -274,16 +380,18 @@ static void wal_process_fault_early(struct wal_process *log)
 /* Return: 0, -errno. */
 static int wal_process_batch(struct wal_process *log)
 {
-        uint64_t before = log->batch.above;
+        uint64_t before = log->batch.above, written;
         int r = wal_process_ready(log);
 
         if (r)
                 return r;
         log->begun_ns = wal_process_now();
+        wal_process_begin_copy(log);
         if (sb_batch_begin(&log->handle, &log->batch))
                 return -EBUSY;
-        if (!log->sequence || log->written > log->config->checkpoint_bytes)
-                log->batch.whole = true;
+        log->batch.whole = !log->sequence;
+        wal_process_copy_some(log);
+        written = log->written;
         sb_wal_stage_clear(&log->stage);
         wal_process_fault_early(log);
         r = wal_process_write(log);
@@ -293,7 +401,7 @@ static int wal_process_batch(struct wal_process *log)
         sb_batch_end(&log->handle, &log->batch, !r);
         if (r)
                 return r;
-        wal_process_count(log, before);
+        wal_process_count(log, before, log->written - written);
         if (log->error)
                 sb_log("the log is written again: what was written so far is durable");
         log->error = 0;
@@ -303,7 +411,7 @@ static int wal_process_batch(struct wal_process *log)
 
 /* ---- the loop ---- */
 
-/* Whether there is something to write. */
+/* Whether there is something new to write. */
 static bool wal_process_is_due(const struct wal_process *log)
 {
         const struct sb_segment *segment = &log->handle.segment;
@@ -342,16 +450,19 @@ static void wal_process_turn(struct wal_process *log)
 {
         uint64_t now = wal_process_now(),
                  due = log->begun_ns + (uint64_t)log->config->flush_ms * 1000000u;
-        bool wanted = wal_process_is_wanted(log);
+        bool wanted = wal_process_is_wanted(log), copies = log->copy.since;
         int r;
 
         if (now < log->retry_ns) {
                 wal_process_wait(log, log->retry_ns);
                 return;
         }
-        if (!wanted && (now < due || !wal_process_is_due(log))) {
+        if (copies && log->copy.due_ns < due)
+                due = log->copy.due_ns;
+        if (!wanted && (now < due || !(copies || wal_process_is_due(log)))) {
                 sb_work_due(&log->handle);
-                wal_process_wait(log, now < due ? due : now + (due - log->begun_ns));
+                wal_process_wait(
+                        log, now < due ? due : now + (uint64_t)log->config->flush_ms * 1000000u);
                 return;
         }
         r = wal_process_batch(log);

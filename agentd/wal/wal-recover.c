@@ -67,6 +67,12 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
                 recover->whole_sequence = recover->sequence;
                 recover->whole_entry = recover->entry;
         }
+        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
+                if (!entry->rev || entry->rev > recover->sequence)
+                        return -EBADMSG;
+                recover->whole_sequence = entry->rev;
+                recover->whole_entry = 0;
+        }
         return 0;
 }
 
@@ -350,19 +356,19 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         return false;
 }
 
-/* Whether nothing is missing before what there is: the first batch of all, or one of the whole bus.
- * Fault RECOVER_HEADLESS: not asked. */
+/* Whether nothing is missing before what there is: the first batch of all, one of the whole bus, or
+ * the first one of a finished copy. Fault RECOVER_HEADLESS: not asked. */
 static bool wal_recover_begins(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
 
-        if (!recover->last || recover->whole_sequence || end->first_sequence <= 1 ||
+        if (!recover->last || end->first_sequence <= 1 ||
+                (recover->whole_sequence && recover->whole_sequence >= end->first_sequence) ||
                 SB_FAULT(RECOVER_HEADLESS))
                 return true;
         sb_log("the log in %s begins with batch %" PRIu64
-               ", and no batch in it has the whole bus: files are missing in front. Bring them "
-               "back, "
-               "or a backup; nothing is done",
+               ", and does not have the whole bus from there on: files are missing in front. Bring "
+               "them back, or a backup; nothing is done",
                 recover->config->place.directory, end->first_sequence);
         return false;
 }

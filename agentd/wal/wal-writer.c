@@ -313,6 +313,15 @@ void sb_wal_writer_durable(
         *ret_cut = writer->cut;
 }
 
+uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer)
+{
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < writer->files.count; i++)
+                bytes += writer->files.list[i].size;
+        return bytes;
+}
+
 int sb_wal_writer_resume(struct sb_wal_writer *writer)
 {
         int r;

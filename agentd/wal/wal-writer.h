@@ -65,6 +65,9 @@ int sb_wal_writer_end(struct sb_wal_writer *writer);
 void sb_wal_writer_durable(
         const struct sb_wal_writer *writer, uint64_t *ret_sequence, uint64_t *ret_cut);
 
+/* Bytes of all files of the log, with what is not written in them yet. */
+uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer);
+
 /* Goes on after a failure, or drops a batch that was begun: makes a new file, of which the first
  * batch is the one behind the last durable one. Return: 0; -errno: the writer has failed as before.
  */

@@ -34,7 +34,7 @@ static uint64_t batch_words(const struct sb_geometry *geometry)
 
 uint64_t sb_batch_space(const struct sb_geometry *geometry)
 {
-        return 2 * batch_words(geometry) * (sizeof(uint64_t) + sizeof(uint32_t));
+        return batch_words(geometry) * (3 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
 }
 
 void sb_batch_init(
@@ -45,7 +45,8 @@ void sb_batch_init(
         *ret = (struct sb_batch){.above = durable, .all = !SB_FAULT(BATCH_ANEW_BY_MARKS)};
         ret->marks.bits = space;
         ret->next.bits = ret->marks.bits + words;
-        ret->marks.words = (uint32_t *)(ret->next.bits + words);
+        ret->copied = ret->next.bits + words;
+        ret->marks.words = (uint32_t *)(ret->copied + words);
         ret->next.words = ret->marks.words + words;
 }
 
@@ -79,6 +80,50 @@ static void batch_add(struct sb_batch_marks *to, const struct sb_batch_marks *fr
 
         for (i = 0; i < from->count; i++)
                 batch_mark_word(to, from->words[i], from->bits[from->words[i]]);
+}
+
+/* ---- copies ---- */
+
+void sb_batch_copy(struct sb_batch *batch)
+{
+        if (batch->all)
+                return;
+        memset(batch->copied, 0,
+                (size_t)((unsigned char *)batch->marks.words - (unsigned char *)batch->copied));
+        batch->copy_next = 0;
+        batch->copying = true;
+}
+
+void sb_batch_copy_some(const struct sb_handle *handle, struct sb_batch *batch, uint32_t words)
+{
+        uint64_t count = batch_words(&handle->segment.geometry);
+
+        for (; batch->copying && words && batch->copy_next < count; words--, batch->copy_next++)
+                if (~batch->copied[batch->copy_next])
+                        batch_mark_word(
+                                &batch->marks, batch->copy_next, ~batch->copied[batch->copy_next]);
+}
+
+/* Whether everything in a bucket is to be read. Fault BATCH_COPY_IN_PART: of what is marked, what
+ * is above the last cut. */
+static bool batch_is_full(const struct sb_batch *batch, uint64_t bucket)
+{
+        bool part = SB_FAULT(BATCH_COPY_IN_PART) && bucket / 64 >= batch->copy_next;
+
+        return batch->whole ||
+               (batch->copying && !part && !(batch->copied[bucket / 64] >> bucket % 64 & 1));
+}
+
+/* What a durable batch has had of the copy. */
+static void batch_count_copied(
+        const struct sb_handle *handle, struct sb_batch *batch, const struct sb_batch_marks *marks)
+{
+        uint32_t i;
+
+        for (i = 0; i < marks->count; i++)
+                batch->copied[marks->words[i]] |= marks->bits[marks->words[i]];
+        if (batch->copy_next >= batch_words(&handle->segment.geometry) || batch->whole)
+                batch->copying = false;
 }
 
 /* ---- beginning ---- */
@@ -182,7 +227,7 @@ static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_
         uint64_t word = cell ? sb_pin_load(handle, cell) : 0, last = 0;
         uint64_t left = sb_damage_bound(segment);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
-        bool kept = batch_is_kept(segment, word);
+        bool kept = batch_is_kept(segment, word), full = batch_is_full(batch, cell_number / 8 - 1);
 
         ret->count = 0;
         /* Bound: damage. A chain that goes round. */
@@ -201,7 +246,7 @@ static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_
                         if (!SB_FAULT(BATCH_CARRIES_NOTHING))
                                 batch_mark_cell(&batch->next, cell_number);
                 } else if (committed) {
-                        if (settled.stamp <= batch->above && !batch->whole)
+                        if (settled.stamp <= batch->above && !full)
                                 break;
                         if (version->rev <= rev)
                                 break;
@@ -385,6 +430,8 @@ void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable
         if (!SB_FAULT(BATCH_UNHELD))
                 sb_snapshot_close(handle, batch->snapshot);
         batch->open = false;
+        if (durable || SB_FAULT(BATCH_COPY_FAILED_COUNTS))
+                batch_count_copied(handle, batch, &marks);
         if (durable) {
                 batch_clear(&marks);
                 batch->above = batch->cut;

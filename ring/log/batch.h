@@ -13,8 +13,15 @@
  * A process that is killed takes along what it has marked in its private list, so the next log's
  * first batch looks at all buckets, and reads what is above the last durable cut.
  *
- * Always true: all batches up to one together are exactly the bus at the cut of that one: whole
- * transactions, and no effect without its cause.
+ * So that old files can go, the log copies the bus now and then, a few buckets with each batch: a
+ * batch has, besides the marked buckets, the next ones of the copy; and of a bucket that no durable
+ * batch of this copy had, it reads all there is at its cut, marked or not. So of each key, the
+ * first thing that the batches of a copy say is all of it, and behind the last bucket they are
+ * together as good as the whole log. A log that begins anew begins the copy anew. (Model: feedx,
+ * where a checkpoint's chunks stand in a file of their own.)
+ *
+ * Always true: all batches up to one together, or all from a finished copy's first one on, are
+ * exactly the bus at the cut of that one: whole transactions, and no effect without its cause.
  */
 #ifndef SB_RING_LOG_BATCH_H
 #define SB_RING_LOG_BATCH_H
@@ -41,6 +48,9 @@ struct sb_batch {
         bool open, whole;
         bool all; /* what an earlier log had taken is not known: look at all buckets */
         struct sb_batch_marks marks, next; /* of this batch; for the next one */
+        uint64_t *copied;   /* buckets of which a durable batch of this copy had everything */
+        uint32_t copy_next; /* the words of buckets before this one are in a batch of the copy */
+        bool copying;
 };
 
 /* One version. What it points at is valid while the callback runs. */
@@ -66,6 +76,14 @@ uint64_t sb_batch_space(const struct sb_geometry *geometry);
 /* Begin to log: what is above @durable. */
 void sb_batch_init(
         const struct sb_segment *segment, void *space, uint64_t durable, struct sb_batch *ret);
+
+/* Begin a copy, between two batches. Not before the first durable batch, which is all that there is
+ * anyway. */
+void sb_batch_copy(struct sb_batch *batch);
+/* The batch that is open has the next @words words of 64 buckets of the copy, too. Before
+ * sb_batch_each(). `copying` ends with the durable batch that has the last of them. Cost: a few
+ * steps for each word. */
+void sb_batch_copy_some(const struct sb_handle *handle, struct sb_batch *batch, uint32_t words);
 
 /* Begin a batch; not under a pin. Return: 0; SB_E_FULL: no announcement is free. Cost: a look at
  * all records that were ever used, and a few steps for each marked bucket. */

@@ -40,6 +40,8 @@ enum sb_wal_word {
         SB_WAL_WORD_HISTORY_FLOOR = 2, /* as in the superblock */
         SB_WAL_WORD_FORGOTTEN = 3,     /* the same */
         SB_WAL_WORD_BUCKETS = 4,       /* how many there are; floors come behind it */
+        SB_WAL_WORD_SINCE =
+                5, /* what was logged before the batch of this sequence counts no more */
 };
 
 struct sb_wal_entry {

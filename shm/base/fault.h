@@ -149,6 +149,8 @@
         X(BATCH_ANEW_BY_MARKS, "a log that begins anew goes by the marks alone")                   \
         X(BATCH_ALL_ONCE, "it looks at all buckets once, though that batch failed")                \
         X(BATCH_FAILED_LEFT, "the next batch does not have what one that failed had")              \
+        X(BATCH_COPY_IN_PART, "the copy has of what is marked only what is new")                   \
+        X(BATCH_COPY_FAILED_COUNTS, "what a batch that failed had is not copied again")            \
         X(BATCH_NEWEST_ALONE, "of a key with a rule a batch has the newest version alone")         \
         X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
         X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \

@@ -21,6 +21,8 @@
 #define ANEW     {OP_LOG, KEY_A, .way = WAY_PAST}
 #define ANEW_FAIL {OP_LOG, KEY_A, .way = WAY_SHORT}
 #define NARROW   {OP_LOG, KEY_A, .way = WAY_MANY}
+#define COPY     {OP_LOG, KEY_A, .way = WAY_TURN}
+#define COPY_FAIL {OP_LOG, KEY_A, .way = WAY_SEEK}
 #define KA 1u
 #define KB 2u
 #define TXN(...) {OP_TXN, KEY_A, {__VA_ARGS__}}
@@ -118,6 +120,28 @@ static const struct world_case batches[] = {
         {"batch: two levels, two writers", {START_PAIR, {OPS(LOG), OPS(SET_A), OPS(PUT_B)}, .logged = 1, .buckets = 128}, 3, 1},
         {"batch: two levels, killed set", {START_PAIR, {OPS(LOG), OPS(SET_A)}, .logged = 1, .buckets = 128}, 2, 0, .crashes = 1,
                 .crash_mask = 2, .reaper = true},
+        /* Copies, in two pieces. */
+        {"batch: a copy beside a set", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A)}, .logged = 1, .buckets = 128, .past = "l"}, 2, 2},
+        {"batch: a copy beside two writers", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A), OPS(PUT_B)}, .logged = 1, .buckets = 128,
+                .past = "l"}, 3, 1},
+        {"batch: a copy beside a commit", {START_PAIR, {OPS(COPY, LOG), OPS(TXN(.writes = KA | KB))}, .logged = 1, .buckets = 128,
+                .past = "l"}, 2, 2},
+        {"batch: a copy beside a delete and a removal", {START_PAIR, {OPS(COPY, LOG), OPS(DELETE_A, WORK, WORK)}, .logged = 1,
+                .buckets = 128, .past = "l"}, 2, 2},
+        {"batch: a copy beside a removal", {START_PAIR, {OPS(COPY, LOG), OPS(WORK, WORK, SET_A)}, .logged = 1, .buckets = 128,
+                .past = "Al", .setup_by = 1}, 2, 2},
+        {"batch: a copy that fails, beside a set", {START_PAIR, {OPS(COPY_FAIL, LOG), OPS(SET_A)}, .logged = 1, .buckets = 128,
+                .past = "l"}, 2, 2},
+        {"batch: a copy of which the end fails, beside a set", {START_PAIR, {OPS(COPY, FAIL), OPS(SET_A)}, .logged = 1,
+                .buckets = 128, .past = "l"}, 2, 2},
+        {"batch: a copy beside a removal, memory is short", {START_PAIR, {OPS(COPY, LOG), OPS(GONE)}, .logged = 1, .past = "Al",
+                .buckets = 128, .setup_by = 1}, 2, 2},
+        {"batch: a copy, and a killed set", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A)}, .logged = 1, .buckets = 128, .past = "l"},
+                2, 0, .crashes = 1, .crash_mask = 2, .reaper = true},
+        {"batch: a copy by a log that is killed", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A)}, .logged = 1, .buckets = 128, .past = "l"},
+                2, 0, .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"batch: a copy beside a mover", {START_PAIR, {OPS(COPY, LOG), OPS(MOVE_A)}, .logged = 1, .buckets = 128, .past = "al",
+                .setup_by = 1}, 2, 2},
         /* Store buffers. */
         {"batch: beside a set, buffers", {START_VALUE, {OPS(LOG), OPS(SET_A)}, .logged = 1}, 2, 1, .delays = 1},
         {"batch: beside a set, the long way, buffers", {START_VALUE, {OPS(LOG), OPS(PUT_A)}, .logged = 1}, 2, 1, .delays = 1},

@@ -5,7 +5,8 @@
  * Behind each batch it reads all keys at the batch's cut, in another way than a batch does. Where a
  * log is killed, the next one goes on from `durable`: the reaper's thread begins it, or the judge.
  *
- * What must hold: all batches up to one, put together by revision, are what was read at its cut. At
+ * What must hold: all batches up to one, put together by revision, are what was read at its cut; so
+ * are those of a copy alone, at the cut of its last one, and from then on they stand for all. At
  * the end there are two more, one before the clients leave and the dead are reaped, and one behind
  * that. So a change that a batch of a thread may leave to the next one has to come with these.
  *
@@ -65,8 +66,8 @@ static bool log_take(const struct sb_batch_entry *entry, void *context)
                 return true; /* a rule's, or one that fills memory */
         if (log->given_count == LOG_GIVEN_MAX)
                 model_fail("batches gave more versions than there were");
-        MODEL_CHECK(
-                entry->stamp <= batch->cut && (log->batch.whole || entry->stamp > batch->above));
+        MODEL_CHECK(entry->stamp <= batch->cut && (log->batch.whole || log->batch.copying ||
+                                                          entry->stamp > batch->above));
         *given = (struct world_given){.key = (uint8_t)key,
                 .rev = entry->rev,
                 .cut = entry->stamp,
@@ -123,16 +124,22 @@ static int log_read_all(struct sb_handle *handle, struct world_log *log, struct 
                        : SB_E_LAPPED;
 }
 
-/* One batch, from its beginning to its end. @durable: the disk has taken it. */
-static void log_batch(
-        struct sb_handle *handle, struct world_log *log, bool durable, struct outcome *outcome)
+/* One batch, from its beginning to its end, with so many words of a copy, if one goes on. @durable:
+ * the disk has taken it. */
+static void log_batch_of(struct sb_handle *handle, struct world_log *log, uint32_t words,
+        bool durable, struct outcome *outcome)
 {
         struct world_batch *batch = &log->batches[log->batch_count];
 
         if (log->batch_count == LOG_BATCHES_MAX)
                 model_fail("a log made more batches than there is place for");
         MODEL_CHECK(!sb_batch_begin(handle, &log->batch));
-        *batch = (struct world_batch){.cut = log->batch.cut, .above = log->batch.above};
+        sb_batch_copy_some(handle, &log->batch, words);
+        *batch = (struct world_batch){.cut = log->batch.cut,
+                .above = log->batch.above,
+                .copies = log->batch.copying,
+                .copy_begins = log->copy_begins};
+        log->copy_begins = false;
         outcome->cut = outcome->read_cut = batch->cut;
         outcome->begun = true;
         log->room = 1;
@@ -143,7 +150,14 @@ static void log_batch(
         memcpy(batch->tags, outcome->tags, sizeof batch->tags);
         batch->written = batch->read && durable;
         sb_batch_end(handle, &log->batch, batch->written);
+        batch->copy_ends = batch->copies && !log->batch.copying;
         batch->ended = true;
+}
+
+static void log_batch(
+        struct sb_handle *handle, struct world_log *log, bool durable, struct outcome *outcome)
+{
+        log_batch_of(handle, log, UINT32_MAX, durable, outcome);
 }
 
 /* A log that knows nothing of what another one had taken, but where that was durable. */
@@ -170,6 +184,12 @@ static void log_run(
         if (!log->open || op->way == WAY_PAST || op->way == WAY_SHORT)
                 log_begin(handle, log);
         log->narrow = op->way == WAY_MANY;
+        if (op->way == WAY_TURN || op->way == WAY_SEEK) {
+                sb_batch_copy(&log->batch);
+                log->copy_begins = log->batch.copying;
+                log_batch_of(handle, log, 1, op->way == WAY_TURN, outcome);
+                return;
+        }
         log_batch(handle, log, op->way != WAY_BACK && op->way != WAY_SHORT, outcome);
 }
 
@@ -254,11 +274,11 @@ static void log_judge_kept(
                 }
 }
 
-/* A batch is put to what the disk has; then that is what was there at its cut. */
-static void log_judge_batch(const struct world_log *log, const struct world_batch *batch,
+/* A batch is put to what the disk has. */
+static void log_put(const struct world_log *log, const struct world_batch *batch,
         struct log_key disk[WORLD_KEYS])
 {
-        uint32_t i, key;
+        uint32_t i;
 
         if (batch->whole)
                 memset(disk, 0, WORLD_KEYS * sizeof *disk);
@@ -268,16 +288,33 @@ static void log_judge_batch(const struct world_log *log, const struct world_batc
                 if (given->rev >= disk[given->key].rev)
                         disk[given->key] = (struct log_key){given->rev, given->tag};
         }
+}
+
+/* Behind a batch, or the last one of a copy, the disk has what was there at its cut. */
+static void log_judge_disk(
+        const struct world_batch *batch, const struct log_key disk[WORLD_KEYS], const char *what)
+{
+        uint32_t key;
+
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t rev = disk[key].tag == NO_TAG ? 0 : disk[key].rev;
 
                 if (rev != batch->seen[key] || (rev && disk[key].tag != batch->tags[key]))
-                        model_fail("at cut %lu %s is revision %lu, and the log has %lu",
+                        model_fail("at cut %lu %s is revision %lu, and the %s has %lu",
                                 (unsigned long)batch->cut, world_key(key),
-                                (unsigned long)batch->seen[key], (unsigned long)rev);
-                if (spec()->start == START_RULED)
-                        log_judge_kept(log, batch, key);
+                                (unsigned long)batch->seen[key], what, (unsigned long)rev);
         }
+}
+
+static void log_judge_batch(const struct world_log *log, const struct world_batch *batch,
+        struct log_key disk[WORLD_KEYS])
+{
+        uint32_t key;
+
+        log_put(log, batch, disk);
+        log_judge_disk(batch, disk, "log");
+        for (key = 0; key < WORLD_KEYS && spec()->start == START_RULED; key++)
+                log_judge_kept(log, batch, key);
 }
 
 /* The batches of one log. @next: the next one began above this cut: what is written and above that
@@ -285,17 +322,28 @@ static void log_judge_batch(const struct world_log *log, const struct world_batc
 static void log_judge(
         const struct world_log *log, uint64_t next, bool all, struct log_key disk[WORLD_KEYS])
 {
-        struct log_key then[WORLD_KEYS];
+        struct log_key then[WORLD_KEYS], copy[WORLD_KEYS] = {{0}}, copy_then[WORLD_KEYS];
         uint32_t i;
 
         for (i = 0; i < log->batch_count; i++) {
                 const struct world_batch *batch = &log->batches[i];
 
+                if (batch->copy_begins)
+                        memset(copy, 0, sizeof copy);
                 memcpy(then, disk, sizeof then);
-                if (batch->read)
+                memcpy(copy_then, copy, sizeof copy);
+                if (batch->read) {
                         log_judge_batch(log, batch, then);
-                if (batch->written && (all || batch->cut <= next))
-                        memcpy(disk, then, sizeof then);
+                        log_put(log, batch, copy_then);
+                }
+                if (!batch->written || (!all && batch->cut > next))
+                        continue;
+                memcpy(disk, then, sizeof then);
+                memcpy(copy, copy_then, sizeof copy);
+                if (batch->copy_ends) {
+                        log_judge_disk(batch, copy, "copy");
+                        memcpy(disk, copy, sizeof copy);
+                }
         }
 }
 
@@ -377,12 +425,15 @@ uint64_t world_log_hash(uint64_t hash)
                 if (!log->open)
                         continue;
                 hash = hash * 31 + log->batch_count * 4 + log->batch.all * 2 + log->batch.open;
+                hash = hash * 31 + log->batch.copy_next * 2 + log->batch.copying;
                 hash = hash * 31 + (log->batch.above ^ log->batch.cut << 20);
                 for (i = 0; i < LOG_SPACE; i++)
                         hash = (hash ^ log->space[i]) * UINT64_C(0x9e3779b97f4a7c15);
                 for (i = 0; i < log->batch_count; i++)
-                        hash = hash * 31 + log->batches[i].read * 8 + log->batches[i].written * 4 +
-                               log->batches[i].ended * 2 + log->batches[i].whole;
+                        hash = hash * 256 + log->batches[i].read * 8 + log->batches[i].written * 4 +
+                               log->batches[i].ended * 2 + log->batches[i].whole +
+                               log->batches[i].copies * 16 + log->batches[i].copy_begins * 32 +
+                               log->batches[i].copy_ends * 64;
                 for (i = 0; i < log->given_count; i++)
                         hash = (hash ^ log->given[i].rev ^ log->given[i].cut << 20 ^
                                        (uint64_t)log->given[i].key << 40) *

@@ -117,12 +117,14 @@ struct world_prefix {
 struct world_batch {
         uint64_t cut, above;
         bool read, whole, written, ended;
+        bool copies, copy_begins, copy_ends; /* it has a piece of a copy: the first, the last one */
         uint32_t first, count; /* of what was given */
         uint64_t seen[WORLD_KEYS];
         uint32_t tags[WORLD_KEYS];
 };
 struct world_log {
         bool open, narrow; /* narrow: there is room for one version */
+        bool copy_begins;  /* with the next batch */
         uint32_t room, batch_count, given_count;
         struct sb_batch batch;
         uint64_t space[LOG_SPACE];

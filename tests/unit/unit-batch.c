@@ -2,7 +2,7 @@
  * Batches of the log (ring/log/batch.h, shm/notify/unlogged.h), in one process: what they hold up
  * to each cut is the bus at that cut, whatever is written between any two of a batch's steps, and
  * however many batches fail; which buckets are marked, and when; that a deleted key waits for the
- * log, and where memory is short says that it did not.
+ * log, and where memory is short says that it did not; and that the batches of a copy are enough.
  */
 #include "ring/log/batch.h"
 #include "ring/op/commit.h"
@@ -36,6 +36,9 @@ struct contents {
 };
 
 static struct contents logged, staged;
+/* The same by the batches of the copy alone. Fewer versions of a key than by all is a chain cut
+ * short. */
+static struct contents copied, copy_staged;
 static struct sb_batch batch;
 static uint32_t room_asked, room_left, taken;
 static char wrong[200];
@@ -61,23 +64,15 @@ static void *begin_log(uint64_t size)
         return space;
 }
 
-static bool take(const struct sb_batch_entry *entry, void *context)
+/* Put an entry to what is known. */
+static void know(struct known *known, uint32_t i, const struct sb_batch_entry *entry)
 {
-        struct known *known;
-        uint32_t i;
-
-        (void)context;
-        if (entry->key_len != 5 || memcmp(entry->key, "key", 3))
-                return true; /* a rule */
-        if (room_left && !--room_left)
-                return false;
-        i = (uint32_t)(entry->key[3] - '0') * 10 + (uint32_t)(entry->key[4] - '0');
-        known = &staged.keys[i];
-        if (entry->stamp > batch.cut)
-                snprintf(wrong, sizeof(wrong), "key %u: a stamp above the cut", i);
-        if (known->rev && entry->rev < known->rev)
-                snprintf(wrong, sizeof(wrong), "key %u: revision %lu behind %lu", i,
-                        (unsigned long)entry->rev, (unsigned long)known->rev);
+        if (known->rev && entry->rev < known->rev) {
+                if (!batch.copying)
+                        snprintf(wrong, sizeof(wrong), "key %u: revision %lu behind %lu", i,
+                                (unsigned long)entry->rev, (unsigned long)known->rev);
+                return;
+        }
         if (entry->rev != known->rev)
                 known->revs[known->count++ % VERSIONS] = entry->rev;
         known->rev = entry->rev;
@@ -86,6 +81,23 @@ static bool take(const struct sb_batch_entry *entry, void *context)
         memset(known->value, 0, sizeof(known->value));
         memcpy(known->value, entry->value,
                 entry->value_len < sizeof(known->value) ? entry->value_len : sizeof(known->value));
+}
+
+static bool take(const struct sb_batch_entry *entry, void *context)
+{
+        uint32_t i;
+
+        (void)context;
+        if (entry->key_len != 5 || memcmp(entry->key, "key", 3))
+                return true; /* a rule */
+        if (room_left && !--room_left)
+                return false;
+        i = (uint32_t)(entry->key[3] - '0') * 10 + (uint32_t)(entry->key[4] - '0');
+        if (entry->stamp > batch.cut)
+                snprintf(wrong, sizeof(wrong), "key %u: a stamp above the cut", i);
+        know(&staged.keys[i], i, entry);
+        if (batch.copying)
+                know(&copy_staged.keys[i], i, entry);
         taken++;
         return true;
 }
@@ -102,10 +114,12 @@ static int room(uint64_t size, void *context)
 static bool read_batch(void)
 {
         staged = logged;
+        copy_staged = copied;
         if (sb_batch_each(&reader, &batch, take, room, NULL))
                 return false;
         if (sb_batch_turns_whole(&reader, &batch)) {
                 memset(&staged, 0, sizeof(staged));
+                memset(&copy_staged, 0, sizeof(copy_staged));
                 if (sb_batch_each(&reader, &batch, take, room, NULL) ||
                         sb_batch_turns_whole(&reader, &batch))
                         return false;
@@ -116,8 +130,10 @@ static bool read_batch(void)
 static void end_batch(bool durable)
 {
         sb_batch_end(&reader, &batch, durable);
-        if (durable)
+        if (durable) {
                 logged = staged;
+                copied = copy_staged;
+        }
 }
 
 /* Whether the staged contents are the bus at the batch's cut. */
@@ -389,6 +405,77 @@ static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(
         unmake_bus();
 }
 
+/* ---- copies ---- */
+
+/* One batch, in which so many words of the copy are, too. */
+static bool copy_some(uint32_t words, bool durable)
+{
+        if (sb_batch_begin(&reader, &batch))
+                return false;
+        sb_batch_copy_some(&reader, &batch, words);
+        if (!read_batch())
+                return false;
+        end_batch(durable);
+        return true;
+}
+
+static void begin_copy(void)
+{
+        memset(&copied, 0, sizeof(copied));
+        sb_batch_copy(&batch);
+}
+
+/* Whether the copy knows all values that the log knows, and of key 0 all versions. */
+static bool copy_is_enough(void)
+{
+        for (uint32_t i = 0; i < KEYS; i++) {
+                const struct known *all = &logged.keys[i], *own = &copied.keys[i];
+
+                if (own->rev != all->rev && (all->kind == SB_VERSION_VALUE || own->rev)) {
+                        snprintf(wrong, sizeof(wrong), "key %u is revision %lu, copied %lu", i,
+                                (unsigned long)all->rev, (unsigned long)own->rev);
+                        return false;
+                }
+                if (own->rev && (own->kind != all->kind || strcmp(own->value, all->value) != 0))
+                        return false;
+        }
+        return true;
+}
+
+static void test_the_batches_of_a_copy_are_enough(void)
+{
+        void *space = begin_log(64 << 20);
+        uint64_t words = (writer.segment.bucket_count + 63) / 64;
+        uint32_t batches = 0;
+
+        CHECK(space && words > 20);
+        CHECK(!sb_keep_write(&writer, "key00", 5, false, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        sb_batch_copy(&batch);
+        CHECK(!batch.copying); /* the first one is all anyway */
+        for (uint32_t i = 0; i < KEYS; i++) {
+                char name[8];
+
+                name_of(i, name);
+                CHECK(!put(&writer, name, "a", 1) && !put(&writer, name, "b", 1));
+        }
+        CHECK(log_once(true) && log_once(true));
+        begin_copy();
+        CHECK(batch.copying);
+        while (batch.copying) {
+                /* This one is logged before the copy comes to it: all of it, and once. */
+                CHECK(batches || !put(&writer, "key00", "c", 1));
+                CHECK(copy_some((uint32_t)words / 9, batches % 3 != 1));
+                batches++;
+        }
+        CHECK(batches > 9 && copy_is_enough());
+        CHECK_EQ(copied.keys[0].count, 3);
+        CHECK_EQ(copied.keys[1].count, 1);
+        taken = 0;
+        CHECK(log_once(true) && taken == 0);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- anything in between ---- */
 
 static bool commit_some(struct sb_handle *handle)
@@ -456,14 +543,20 @@ static bool do_some(void)
 
 static void test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between(void)
 {
-        uint32_t wholes = 0, failed = 0, others = 0;
+        uint32_t wholes = 0, failed = 0, others = 0, copies = 0;
+        bool copying = false;
         void *space = begin_log(4 << 20);
+        uint64_t words = (writer.segment.bucket_count + 63) / 64;
         struct sb_check_report report;
 
         CHECK(space);
         draw_state = 20261123;
         for (uint32_t round = 0; round < 6000; round++) {
+                if (!batch.copying && !draw(8))
+                        begin_copy();
+                copying = batch.copying;
                 CHECK(do_some() && !sb_batch_begin(&reader, &batch) && do_some());
+                sb_batch_copy_some(&reader, &batch, (uint32_t)draw(words));
                 room_left = draw(3) ? 0 : 1 + (uint32_t)draw(4);
                 if (!read_batch() || !do_some() || !is_the_bus()) {
                         TEST_FAIL("round %u: %s", round, wrong);
@@ -482,10 +575,15 @@ static void test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between(v
 
                         failed += !durable;
                         end_batch(durable);
+                        if (copying && !batch.copying) {
+                                copies++;
+                                CHECK(copy_is_enough());
+                        }
                 }
         }
-        printf("# 6000 batches: %u whole, %u failed, %u logs that ended\n", wholes, failed, others);
-        CHECK(wholes > 50 && failed > 500 && others > 100);
+        printf("# 6000 batches: %u whole, %u failed, %u logs that ended, %u copies\n", wholes,
+                failed, others, copies);
+        CHECK(wholes > 50 && failed > 500 && others > 100 && copies > 100);
         CHECK(!sb_check(&reader, true, &report));
         free(space);
         unmake_bus();
@@ -506,6 +604,7 @@ int main(int argc, char **argv)
         RUN(test_a_deleted_key_waits_for_the_log);
         RUN(test_where_memory_is_short_it_goes_and_the_batch_is_whole);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
+        RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
         return test_end();
 }
