@@ -66,8 +66,8 @@ static bool log_take(const struct sb_batch_entry *entry, void *context)
                 return true; /* a rule's, or one that fills memory */
         if (log->given_count == LOG_GIVEN_MAX)
                 model_fail("batches gave more versions than there were");
-        MODEL_CHECK(entry->stamp <= batch->cut && (log->batch.whole || log->batch.copying ||
-                                                          entry->stamp > batch->above));
+        MODEL_CHECK(entry->stamp <= batch->cut &&
+                    (log->batch.whole || log->batch.copying || entry->stamp > batch->above));
         *given = (struct world_given){.key = (uint8_t)key,
                 .rev = entry->rev,
                 .cut = entry->stamp,
@@ -187,7 +187,7 @@ static void log_run(
         if (op->way == WAY_TURN || op->way == WAY_SEEK) {
                 sb_batch_copy(&log->batch);
                 log->copy_begins = log->batch.copying;
-                log_batch_of(handle, log, 1, op->way == WAY_TURN, outcome);
+                log_batch_of(handle, log, op->way == WAY_SEEK, op->way == WAY_TURN, outcome);
                 return;
         }
         log_batch(handle, log, op->way != WAY_BACK && op->way != WAY_SHORT, outcome);

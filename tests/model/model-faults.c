@@ -250,7 +250,7 @@ static const struct {
         {SB_FAULT_BATCH_ANEW_BY_MARKS, "batch: killed log"},
         {SB_FAULT_BATCH_ALL_ONCE, "batch: another log, which fails at first"},
         {SB_FAULT_BATCH_FAILED_LEFT, "batch: fails beside a set"},
-        {SB_FAULT_BATCH_COPY_IN_PART, "batch: a copy beside a set"},
+        {SB_FAULT_BATCH_COPY_IN_PART, "batch: a copy beside a set, in one bucket"},
         {SB_FAULT_BATCH_COPY_FAILED_COUNTS, "batch: a copy that fails, beside a set"},
         {SB_FAULT_BATCH_NEWEST_ALONE, "batch: of a key with a rule"},
         {SB_FAULT_REMOVE_UNLOGGED, "batch: beside a delete and a removal"},

@@ -118,7 +118,7 @@ struct world_batch {
         uint64_t cut, above;
         bool read, whole, written, ended;
         bool copies, copy_begins, copy_ends; /* it has a piece of a copy: the first, the last one */
-        uint32_t first, count; /* of what was given */
+        uint32_t first, count;               /* of what was given */
         uint64_t seen[WORLD_KEYS];
         uint32_t tags[WORLD_KEYS];
 };

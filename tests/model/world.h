@@ -94,9 +94,9 @@ enum world_op_kind {
         OP_PREFIX,
         OP_VIEW, /* users: all keys in the cut that this watch began at */
         /* a batch of the thread's log; WAY_BACK: the disk does not take it; WAY_PAST: by a log that
-         * begins anew; WAY_SHORT: both; WAY_MANY: with room for one version; WAY_TURN: and the
-         * first word of a copy, of which the next batch has the rest; WAY_SEEK: the same, and the
-         * disk does not take it */
+         * begins anew; WAY_SHORT: both; WAY_MANY: with room for one version; WAY_TURN: and a
+         * copy begins, of which it has what is marked, and the next batch the rest; WAY_SEEK: it
+         * has the first word of buckets, too, and the disk does not take it */
         OP_LOG,
 };
 
