@@ -33,9 +33,14 @@ static void log_print_batch(const struct log *log, const struct cli_logged_batch
         char time[32];
 
         if (!log->cli->json) {
-                printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "%s\n",
+                printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
                         batch->sequence, batch->cut, cli_time_words(batch->realtime_ns, time),
-                        batch->entries, batch->keys, batch->bytes, batch->whole ? "\twhole" : "");
+                        batch->entries, batch->keys, batch->bytes);
+                if (batch->since == batch->sequence)
+                        fputs("\twhole", stdout);
+                else if (batch->since)
+                        printf("\twhole since %" PRIu64, batch->since);
+                putchar('\n');
                 return;
         }
         cli_json_begin();
@@ -45,7 +50,9 @@ static void log_print_batch(const struct log *log, const struct cli_logged_batch
         cli_json_number("entries", batch->entries);
         cli_json_number("keys", batch->keys);
         cli_json_number("bytes", batch->bytes);
-        cli_json_flag("whole", batch->whole);
+        cli_json_flag("whole", batch->since);
+        if (batch->since)
+                cli_json_number("since", batch->since);
         cli_json_end();
 }
 
@@ -53,7 +60,7 @@ static void log_print_batch(const struct log *log, const struct cli_logged_batch
 
 static bool log_is_version(const struct sb_wal_entry *entry)
 {
-        return entry->kind != SB_WAL_FLOOR && entry->kind != SB_WAL_WORD;
+        return entry->kind < SB_WAL_FLOOR;
 }
 
 static const char *log_kind_name(const struct sb_wal_entry *entry)
@@ -69,6 +76,8 @@ static const char *log_kind_name(const struct sb_wal_entry *entry)
                 return "floor";
         case SB_WAL_WORD:
                 return "word";
+        case SB_WAL_TIME:
+                return "time";
         }
         return "unknown";
 }
@@ -109,6 +118,11 @@ static void log_print_entry_json(const struct log *log, const struct sb_wal_entr
         } else if (entry->kind == SB_WAL_FLOOR) {
                 cli_json_number("bucket", entry->which);
                 cli_json_number("rev", entry->rev);
+        } else if (entry->kind == SB_WAL_TIME) {
+                char time[32];
+
+                cli_json_number("stamp", entry->rev);
+                cli_json_text("time", cli_time_words(entry->which, time));
         } else {
                 cli_json_text("word", log_word_name(entry->which));
                 cli_json_number("content", entry->rev);
@@ -145,6 +159,11 @@ static void log_print_entry(const struct log *log, const struct sb_wal_entry *en
         } else if (entry->kind == SB_WAL_FLOOR) {
                 printf("bucket %" PRIu64 "\t%" PRIu64 "\t-\t%" PRIu64, entry->which, entry->rev,
                         bytes);
+        } else if (entry->kind == SB_WAL_TIME) {
+                char time[32];
+
+                printf("%s\t%" PRIu64 "\t-\t%" PRIu64, cli_time_words(entry->which, time),
+                        entry->rev, bytes);
         } else {
                 printf("%s\t%" PRIu64 "\t-\t%" PRIu64, log_word_name(entry->which), entry->rev,
                         bytes);

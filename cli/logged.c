@@ -68,7 +68,12 @@ static int logged_entry(void *context, const struct sb_wal_entry *entry)
         batch->bytes += bytes;
         logged->sum.bytes += bytes;
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE)
-                batch->whole = true;
+                batch->since = batch->sequence;
+        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
+                if (!entry->rev || entry->rev > batch->sequence)
+                        return -EBADMSG;
+                batch->since = entry->rev;
+        }
         if (entry->key_len && (entry->key_len != count->last_len ||
                                       memcmp(entry->key, count->last, entry->key_len) != 0)) {
                 batch->keys++;
@@ -91,7 +96,8 @@ static int logged_end(void *context, const struct sb_wal_batch *batch)
         logged->sum.cut = last->cut;
         logged->sum.realtime_ns = last->realtime_ns;
         logged->sum.entries += last->entries;
-        logged->sum.whole |= last->whole;
+        if (last->since >= logged->batches[0].sequence)
+                logged->sum.since = last->since;
         return 0;
 }
 
@@ -127,10 +133,11 @@ static int logged_count(struct cli_logged *logged)
         else if (r)
                 return r;
         /* The first batch of a bus has it; a later one where the log has begun anew. */
-        if (logged->batch_count && !logged->sum.whole && logged->end.ending <= SB_WAL_TORN)
+        if (logged->batch_count && !logged->sum.since && logged->end.ending <= SB_WAL_TORN)
                 logged_spoil(logged, logged->first_file > 1 ? logged->first_file - 1 : 1,
                         logged->first_file > 1
-                                ? "the file is missing, and no batch behind it has the whole bus"
+                                ? "the file is missing, and what is behind it does not have the "
+                                  "whole bus"
                                 : "no batch has the whole bus, and the first one of each log has");
         return 0;
 }
@@ -391,7 +398,7 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
                         (int)logged->supervisor, directory);
-        else if (logged->sum.whole)
+        else if (logged->sum.since)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "
                         "agentd refuses it. Copy %s first. To go on from what is whole, and lose "

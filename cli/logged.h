@@ -29,7 +29,9 @@ struct cli_logged_batch {
         uint64_t entries;
         uint64_t keys;  /* versions of one key that stand together count once */
         uint64_t bytes; /* of its entries */
-        bool whole;     /* it has all that the bus had: what was logged before counts no more */
+        /* [0: none] What was logged before the batch of this sequence counts no more: this one has
+         * all that the bus had, or it ends a copy that began there. */
+        uint64_t since;
 };
 
 struct cli_logged {

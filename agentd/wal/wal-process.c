@@ -26,6 +26,7 @@
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
+#include "shm/history/times.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/superblock.h"
@@ -226,6 +227,38 @@ static int wal_process_each(struct wal_process *log)
         return r ? r : sb_wal_stage_write(&log->stage, log->writer, &log->written);
 }
 
+static int wal_process_compare_cuts(const void *a, const void *b)
+{
+        const struct sb_moment *one = a, *other = b;
+
+        return (one->cut > other->cut) - (one->cut < other->cut);
+}
+
+/* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. */
+static int wal_process_add_times(struct wal_process *log)
+{
+        const struct sb_segment *segment = &log->handle.segment;
+        struct sb_moment *moments = mi_mallocn(
+                (size_t)segment->geometry.times_count * SB_TIME_LEVELS, sizeof(*moments));
+        struct sb_wal_entry entry = {.kind = SB_WAL_TIME};
+        uint32_t count, i;
+        int r = 0;
+
+        if (!moments)
+                return -ENOMEM;
+        count = sb_times_list(segment, moments);
+        qsort(moments, count, sizeof(*moments), wal_process_compare_cuts);
+        for (i = 0; i < count && !r; i++) {
+                if (moments[i].cut == entry.rev || moments[i].cut > log->batch.cut)
+                        continue;
+                entry.rev = moments[i].cut;
+                entry.which = moments[i].realtime_ns;
+                r = sb_wal_writer_add(log->writer, &entry);
+        }
+        mi_free(moments);
+        return r;
+}
+
 /* ---- a copy ---- */
 
 /* Begin one when the log has grown enough; between two batches. */
@@ -265,7 +298,8 @@ static void wal_process_copy_some(struct wal_process *log)
                 &log->handle, &log->batch, words > UINT32_MAX ? UINT32_MAX : (uint32_t)words);
 }
 
-/* Behind the last key, the floors; with the last of them the copy is all that counts. */
+/* Behind the last key, the floors; with the last of them the copy is all that counts. Fault
+ * COPY_WITHOUT_FLOORS: it ends without. */
 static int wal_process_copy_floors(struct wal_process *log)
 {
         uint64_t count = log->handle.segment.bucket_count;
@@ -277,7 +311,9 @@ static int wal_process_copy_floors(struct wal_process *log)
         log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
                                       ? count
                                       : log->copy.floor_next + COPY_FLOORS;
-        r = wal_process_add_floors(log, log->copy.floor_next, log->copy.floor_end);
+        r = SB_FAULT(COPY_WITHOUT_FLOORS)
+                    ? 0
+                    : wal_process_add_floors(log, log->copy.floor_next, log->copy.floor_end);
         return r || log->copy.floor_end < count
                        ? r
                        : wal_process_add_word(log, SB_WAL_WORD_SINCE, log->copy.since);
@@ -324,6 +360,8 @@ static int wal_process_add_words(struct wal_process *log)
         if (!r)
                 r = wal_process_add_word(
                         log, SB_WAL_WORD_FORGOTTEN, sb_load_acquire(&super->forgotten));
+        if (!r && (log->batch.whole || log->copy.since == log->sequence + 1))
+                r = wal_process_add_times(log);
         if (r)
                 return r;
         return log->batch.whole ? wal_process_add_floors(log, 0, log->handle.segment.bucket_count)

@@ -78,6 +78,11 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
 
 /* ---- the others: what counts ---- */
 
+static bool wal_recover_counts(const struct wal_recover *recover, uint64_t sequence)
+{
+        return sequence >= recover->whole_sequence && sequence <= recover->last;
+}
+
 static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
 {
         struct wal_recover *recover = context;
@@ -85,8 +90,16 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->sequence = batch->sequence;
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
-        *ret_skip = batch->sequence < recover->whole_sequence || batch->sequence > recover->last;
-        if (!*ret_skip && recover->load.cut)
+        *ret_skip = !wal_recover_counts(recover, batch->sequence);
+        return 0;
+}
+
+/* Times ascend: what a batch says of earlier ones comes before its own. */
+static int wal_recover_end(void *context, const struct sb_wal_batch *batch)
+{
+        struct wal_recover *recover = context;
+
+        if (recover->load.cut && wal_recover_counts(recover, batch->sequence))
                 sb_load_time(&recover->load, batch->cut, batch->realtime_ns);
         return 0;
 }
@@ -167,6 +180,10 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
                 return 0;
         case SB_WAL_FLOOR:
                 return recover->load.cut ? wal_recover_floor(recover, entry) : 0;
+        case SB_WAL_TIME:
+                if (recover->load.cut)
+                        sb_load_time(&recover->load, entry->rev, entry->which);
+                return 0;
         case SB_WAL_VALUE:
         case SB_WAL_TOMBSTONE:
         case SB_WAL_EXPIRED:
@@ -179,7 +196,7 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
 static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handle)
 {
         static const struct sb_wal_visitor visitor = {
-                .begin = wal_recover_begin, .entry = wal_recover_entry};
+                .begin = wal_recover_begin, .entry = wal_recover_entry, .end = wal_recover_end};
         int r = sb_load_begin(handle, &recover->load);
 
         if (!r)

@@ -14,14 +14,14 @@ enum {
         AT_KEY_LEN = 4,
         AT_VALUE_LEN = 8,
         AT_REV = 16,
-        AT_STAMP = 24, /* of a floor, or a word: which */
+        AT_STAMP = 24, /* of a floor, a word or a time: which */
         AT_TRANSACTION = 32,
         AT_EXPIRY = 40,
 };
 
 static bool wal_entry_is_known(unsigned kind, unsigned flags)
 {
-        return kind >= SB_WAL_VALUE && kind <= SB_WAL_WORD && !(flags & ~(unsigned)SB_WAL_BORN);
+        return kind >= SB_WAL_VALUE && kind <= SB_WAL_TIME && !(flags & ~(unsigned)SB_WAL_BORN);
 }
 
 static bool wal_entry_is_version(unsigned kind)

@@ -28,6 +28,7 @@ enum sb_wal_kind {
         SB_WAL_EXPIRED = 3, /* a tombstone that no client wrote */
         SB_WAL_FLOOR = 4,   /* no key of this bucket begins at a revision up to rev */
         SB_WAL_WORD = 5,    /* a word of the bus (enum sb_wal_word), which is rev */
+        SB_WAL_TIME = 6,    /* the cut rev was taken at this real time, in ns; cuts rise */
 };
 
 enum {
@@ -52,8 +53,8 @@ struct sb_wal_entry {
         uint32_t key_len;
         uint64_t value_len;
         uint64_t rev;
-        uint64_t stamp;       /* of a version */
-        uint64_t which;       /* of a floor: the bucket; of a word: enum sb_wal_word */
+        uint64_t stamp; /* of a version */
+        uint64_t which; /* of a floor: the bucket; of a word: enum sb_wal_word; of a time: it */
         uint64_t transaction; /* a number that a transaction's entries share; 0: none */
         uint64_t expiry_ns;   /* boottime; 0: never */
 };

@@ -129,6 +129,16 @@ static bool times_find(const struct sb_segment *segment, uint32_t level, enum wa
         return true;
 }
 
+uint32_t sb_times_list(const struct sb_segment *segment, struct sb_moment *ret)
+{
+        uint64_t count = (uint64_t)segment->geometry.times_count * SB_TIME_LEVELS, i;
+        uint32_t found = 0;
+
+        for (i = 0; i < count; i++)
+                found += times_read(&segment->times->entry[i], &ret[found]);
+        return found;
+}
+
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret)
 {
         return times_find(segment, 0, REALTIME, realtime_ns, ret);

@@ -36,6 +36,9 @@ bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct 
  * everything for twice as long: so what is found never lies before what any process found until
  * then. False also where no table does. */
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret);
+/* All entries, in no order; some may be there twice. @ret has room for times_count of each level.
+ * Return: how many. */
+uint32_t sb_times_list(const struct sb_segment *segment, struct sb_moment *ret);
 /* The newest entry with a cut below @stamp: what has that stamp was written later. */
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret);
 /* The oldest entry with a cut not below @cut: @cut was taken no later. */

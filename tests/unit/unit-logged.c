@@ -34,11 +34,17 @@ static void add(const struct sb_wal_entry *entry)
         payload_len += (uint32_t)sb_wal_entry_size(entry->key_len, entry->value_len);
 }
 
-static void add_word(enum sb_wal_word which)
+static void add_word_of(enum sb_wal_word which, uint64_t value)
 {
-        const struct sb_wal_entry entry = {.kind = SB_WAL_WORD, .which = which, .key = ""};
+        const struct sb_wal_entry entry = {
+                .kind = SB_WAL_WORD, .which = which, .key = "", .rev = value};
 
         add(&entry);
+}
+
+static void add_word(enum sb_wal_word which)
+{
+        add_word_of(which, 0);
 }
 
 static void add_version(const char *key, uint64_t rev)
@@ -113,7 +119,7 @@ static void test_versions_of_one_key_that_stand_together_count_once(void)
         CHECK_EQ(logged.batches[1].entries, 4);
         CHECK_EQ(logged.batches[1].keys, 2);
         CHECK_EQ(logged.batches[1].bytes, 56 + 56 + 56 + 48);
-        CHECK(logged.batches[0].whole && !logged.batches[1].whole);
+        CHECK(logged.batches[0].since == 1 && !logged.batches[1].since);
         CHECK_EQ(logged.sum.entries, 5);
         CHECK_EQ(logged.sum.cut, 20);
         CHECK_EQ(logged.sum.realtime_ns, 2000000000);
@@ -149,7 +155,7 @@ static void test_entries_that_recovery_refuses_are_damage_under_a_right_checksum
         /* A kind that comes later. */
         begin(SB_WAL_WORD_WHOLE);
         add_version("key", 1);
-        payload[0] = SB_WAL_WORD + 1;
+        payload[0] = SB_WAL_TIME + 1;
         put_batch(2, SECOND);
         CHECK_EQ(look(), 0);
         CHECK(is_damaged_there("a later one may have written it"));
@@ -162,6 +168,25 @@ static void test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged(void)
         CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
         CHECK(strstr(cli_logged_words(&logged), "no batch has the whole bus"));
         CHECK(!strstr(cli_logged_advice(&logged), "--recover-to"));
+}
+
+static void test_a_copy_says_from_which_batch_on_the_log_counts(void)
+{
+        static const uint64_t wrong[] = {0, 3, UINT64_MAX};
+
+        begin(SB_WAL_WORD_FORGOTTEN);
+        add_word_of(SB_WAL_WORD_SINCE, 1);
+        put_batch(2, SECOND);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_CLEAN);
+        CHECK_EQ(logged.batches[1].since, 1);
+        for (uint32_t i = 0; i < 3; i++) {
+                begin(SB_WAL_WORD_WHOLE);
+                add_word_of(SB_WAL_WORD_SINCE, wrong[i]);
+                put_batch(2, SECOND);
+                CHECK_EQ(look(), 0);
+                CHECK(is_damaged_there("entries that no agentd writes"));
+        }
 }
 
 static void test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one(void)
@@ -215,6 +240,7 @@ int main(int argc, char **argv)
         RUN(test_versions_of_one_key_that_stand_together_count_once);
         RUN(test_entries_that_recovery_refuses_are_damage_under_a_right_checksum);
         RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
+        RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
         RUN(test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one);
         RUN(test_a_directory_without_files_has_no_log);
         cli_logged_close(&logged);

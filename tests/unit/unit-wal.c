@@ -507,7 +507,7 @@ static void test_entries_that_lie_are_refused(void)
         CHECK_EQ(visit_forged(&entries), -EBADMSG);
         entry.value_len = 5;
         CHECK(!sb_wal_entry_encode(&entry, bytes));
-        bytes[0] = SB_WAL_WORD + 1;
+        bytes[0] = SB_WAL_TIME + 1;
         CHECK(forge(bytes, 56));
         CHECK_EQ(visit_forged(&entries), -EPROTONOSUPPORT);
         bytes[0] = SB_WAL_VALUE;
