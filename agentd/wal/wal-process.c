@@ -54,6 +54,7 @@ struct wal_copy {
         uint64_t above; /* the last cut before */
         uint64_t words; /* of buckets, with a batch */
         uint64_t floor_next, floor_end;
+        uint64_t changed; /* bytes of changes since it began */
         uint64_t due_ns;
 };
 
@@ -178,7 +179,11 @@ static bool wal_process_take(const struct sb_batch_entry *entry, void *context)
 {
         struct wal_process *log = context;
 
-        return sb_wal_stage_add(&log->stage, entry);
+        if (!sb_wal_stage_add(&log->stage, entry))
+                return false;
+        if (entry->stamp > log->batch.above)
+                log->copy.changed += entry->key_len + entry->value_len + SB_WAL_ENTRY_HEAD;
+        return true;
 }
 
 static int wal_process_room(uint64_t size, void *context)
@@ -238,8 +243,8 @@ static int wal_process_compare_cuts(const void *a, const void *b)
 static int wal_process_add_times(struct wal_process *log)
 {
         const struct sb_segment *segment = &log->handle.segment;
-        struct sb_moment *moments = mi_mallocn(
-                (size_t)segment->geometry.times_count * SB_TIME_LEVELS, sizeof(*moments));
+        struct sb_moment *moments = mi_malloc(
+                (size_t)segment->geometry.times_count * SB_TIME_LEVELS * sizeof(*moments));
         struct sb_wal_entry entry = {.kind = SB_WAL_TIME};
         uint32_t count, i;
         int r = 0;
@@ -273,12 +278,12 @@ static void wal_process_begin_copy(struct wal_process *log)
         sb_batch_copy(&log->batch);
 }
 
-/* How many words of buckets come into the open batch. By the time that the log has grown as much
- * again, all have been there. */
+/* How many words of buckets come into the open batch. By the time that as much was changed again,
+ * all have been there: so fast writers cannot make the log grow for ever. */
 static uint64_t wal_process_copy_words(const struct wal_process *log)
 {
         uint64_t all = ((uint64_t)log->handle.segment.bucket_count + 63) / 64;
-        uint64_t wanted = (uint64_t)((double)all * (double)log->written /
+        uint64_t wanted = (uint64_t)((double)all * (double)log->copy.changed /
                                      (double)log->config->checkpoint_bytes);
         uint64_t late = wanted > log->batch.copy_next ? wanted - log->batch.copy_next : 0;
         uint64_t paced = log->begun_ns >= log->copy.due_ns ? log->copy.words : 0;

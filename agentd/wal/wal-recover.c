@@ -351,7 +351,7 @@ static bool wal_recover_takes(const struct wal_recover *recover)
                 wal_recover_name(recover, name);
                 sb_log("the last batch of the log was not whole, as behind a power failure: "
                        "%" PRIu64 " bytes in %s from byte %" PRIu64
-                       " on, acknowledged to nobody, are dropped",
+                       " on, never acknowledged, are dropped",
                         end->dropped, name, end->offset);
                 return true;
         case SB_WAL_DAMAGED:

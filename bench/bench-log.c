@@ -1,0 +1,408 @@
+/*
+ * What durability costs: writes that wait for the disk, against one write and one fdatasync of a
+ * file that was written before; writes that do not wait, against those of a bus without a log; what
+ * the log's copies of the bus do to those that wait; how fast a bus comes back; and how many bytes
+ * the disk gets for each byte of a user.
+ *
+ * The file system is that of --directory. Slices of the contenders take turns, and of all slices of
+ * one the median counts. Processes that write at once are processes, each with a bus of its own.
+ *
+ * Always true: what is not durable is not counted. What fails ends the program; its processes and
+ * its buses go with it.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/latency.h"
+#include "libclient/core/admin.h"
+#include "libclient/statebus.h"
+
+#define ROUNDS_MAX  5u
+#define AT_ONCE     16u
+#define FILE_SIZE   (16u << 20)
+#define BLOCK       4096u
+#define VALUE_LEN   100u
+#define KEYS        10000u
+#define COPIED_KEYS 200000u
+
+/* What processes share. */
+struct shared {
+        uint64_t counts[AT_ONCE];
+        struct latency latency[AT_ONCE];
+};
+
+static char directory[256], bus_directory[300];
+static const char *parent = "/tmp";
+static struct shared *shared;
+static struct sb_bus *bus;
+static unsigned char value[BLOCK];
+static uint64_t slice_ns = 500000000, recovered_keys = 1000000;
+static uint32_t rounds = ROUNDS_MAX;
+
+static void fail(const char *what, int r)
+{
+        fprintf(stderr, "bench-log: %s: %s\n", what, sb_strerror(r));
+        exit(1);
+}
+
+/* ---- buses ---- */
+
+static struct sb_bus *open_bus(void)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = bus_directory, .access = SB_PEER};
+        struct sb_bus *opened;
+        int r = sb_open(&options, &opened);
+
+        if (r)
+                fail("sb_open", r);
+        return opened;
+}
+
+static void start_bus(const char *size, const char *durability, const char *checkpoint)
+{
+        const char *options[] = {"--size", size, "--clients", "64", "--durability", durability,
+                "--checkpoint-bytes", checkpoint, NULL};
+        int r;
+
+        snprintf(bus_directory, sizeof(bus_directory), "%s/bus", directory);
+        r = sb_admin_start(bus_directory, options, NULL);
+        if (r)
+                fail("agentd", r);
+        bus = open_bus();
+}
+
+/* @signal: SIGTERM; SIGKILL: all of agentd's processes at once. */
+static void end_bus(int signal)
+{
+        pid_t pid;
+
+        bus = sb_close(bus);
+        if (sb_admin_supervisor(bus_directory, &pid) == 0)
+                kill(signal == SIGKILL ? -pid : pid, signal);
+        while (sb_admin_supervisor(bus_directory, &pid) == 0)
+                usleep(1000);
+}
+
+static void remove_bus(void)
+{
+        char command[400];
+
+        snprintf(command, sizeof(command), "rm -r '%s'", bus_directory);
+        if (system(command))
+                fputs("bench-log: the directory of a bus is left behind\n", stderr);
+}
+
+static void set(struct sb_bus *to, uint64_t number, size_t len, bool strict)
+{
+        struct sb_write how = {.size = sizeof(how), .durability = strict ? SB_STRICT : SB_DEFAULT};
+        char key[24];
+        int r, key_len = snprintf(key, sizeof(key), "log/%012" PRIu64, number);
+
+        memcpy(value, &number, sizeof(number));
+        r = sb_set(to, (struct sb_bytes){key, (size_t)key_len}, (struct sb_bytes){value, len},
+                strict ? &how : NULL, NULL);
+        if (r)
+                fail("sb_set", r);
+}
+
+static void flush(void)
+{
+        int r = sb_flush(bus, SB_FOREVER);
+
+        if (r)
+                fail("sb_flush", r);
+}
+
+/* ---- slices: operations a second ---- */
+
+static double slice_rate(uint32_t processes, uint64_t begun_ns)
+{
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < processes; i++)
+                sum += shared->counts[i];
+        return (double)sum * 1e9 / (double)(bench_now_ns() - begun_ns);
+}
+
+static double slice_file(void)
+{
+        static int fd = -1;
+        uint64_t begun_ns = bench_now_ns(), count = 0;
+        char path[300];
+
+        if (fd < 0) {
+                snprintf(path, sizeof(path), "%s/file", directory);
+                fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+                for (uint64_t at = 0; at < FILE_SIZE; at += BLOCK)
+                        if (pwrite(fd, value, BLOCK, (off_t)at) != BLOCK)
+                                fail("the file", -errno);
+                if (fsync(fd))
+                        fail("the file", -errno);
+                begun_ns = bench_now_ns();
+        }
+        memset(shared, 0, sizeof(*shared));
+        while (bench_now_ns() - begun_ns < slice_ns) {
+                uint64_t since = latency_ticks();
+
+                if (pwrite(fd, value, BLOCK, (off_t)(count % (FILE_SIZE / BLOCK) * BLOCK)) !=
+                                BLOCK ||
+                        fdatasync(fd))
+                        fail("the file", -errno);
+                latency_add(
+                        &shared->latency[0], (double)(latency_ticks() - since) * latency_tick_ns());
+                shared->counts[0] = ++count;
+        }
+        return slice_rate(1, begun_ns);
+}
+
+static void write_strictly(struct sb_bus *to, uint32_t me, uint64_t begun_ns)
+{
+        for (uint64_t i = 0; bench_now_ns() - begun_ns < slice_ns; i++) {
+                uint64_t since = latency_ticks();
+
+                set(to, i % KEYS * AT_ONCE + me, VALUE_LEN, true);
+                latency_add(&shared->latency[me],
+                        (double)(latency_ticks() - since) * latency_tick_ns());
+                shared->counts[me]++;
+        }
+}
+
+static double slice_strict(void)
+{
+        uint64_t begun_ns = bench_now_ns();
+
+        memset(shared, 0, sizeof(*shared));
+        write_strictly(bus, 0, begun_ns);
+        return slice_rate(1, begun_ns);
+}
+
+static double slice_strict_at_once(void)
+{
+        uint64_t begun_ns = bench_now_ns();
+        int status;
+
+        memset(shared, 0, sizeof(*shared));
+        fflush(stdout);
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+                if (fork())
+                        continue;
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                write_strictly(open_bus(), i, begun_ns);
+                _exit(0);
+        }
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+                if (wait(&status) < 0 || status)
+                        fail("a writer", -ECHILD);
+        return slice_rate(AT_ONCE, begun_ns);
+}
+
+static double slice_plain(void)
+{
+        uint64_t begun_ns = bench_now_ns();
+
+        memset(shared, 0, sizeof(*shared));
+        while (bench_now_ns() - begun_ns < slice_ns)
+                for (uint32_t i = 0; i < 100; i++)
+                        set(bus, shared->counts[0]++ % KEYS, VALUE_LEN, false);
+        return slice_rate(1, begun_ns);
+}
+
+/* ---- tables ---- */
+
+struct row {
+        const char *name;
+        double (*slice)(void);
+        double rates[ROUNDS_MAX];
+        struct latency latency;
+};
+
+static int compare(const void *a, const void *b)
+{
+        double one = *(const double *)a, other = *(const double *)b;
+
+        return (one > other) - (one < other);
+}
+
+static double median(double *rates)
+{
+        qsort(rates, rounds, sizeof(*rates), compare);
+        return rates[rounds / 2];
+}
+
+static void run_rows(struct row *rows, uint32_t count, uint32_t round)
+{
+        for (uint32_t i = 0; i < count; i++) {
+                rows[i].rates[round] = rows[i].slice();
+                for (uint32_t k = 0; k < AT_ONCE; k++)
+                        latency_merge(&rows[i].latency, &shared->latency[k]);
+        }
+}
+
+static void print_rows(struct row *rows, uint32_t count)
+{
+        double first = median(rows[0].rates);
+
+        printf("%-44s %12s %8s %10s %10s\n", "", "a second", "ratio", "p50 us", "p99 us");
+        for (uint32_t i = 0; i < count; i++) {
+                printf("%-44s %12.0f %8.2f", rows[i].name, median(rows[i].rates),
+                        median(rows[i].rates) / first);
+                if (rows[i].latency.count)
+                        printf(" %10.0f %10.0f", latency_at(&rows[i].latency, 0.5) / 1e3,
+                                latency_at(&rows[i].latency, 0.99) / 1e3);
+                putchar('\n');
+        }
+        putchar('\n');
+        fflush(stdout);
+}
+
+static void bench_strict(void)
+{
+        struct row rows[] = {{.name = "write and fdatasync of a written file", .slice = slice_file},
+                {.name = "strict, one process", .slice = slice_strict},
+                {.name = "strict, 16 processes at once", .slice = slice_strict_at_once}};
+
+        start_bus("256M", "batched", "1G");
+        for (uint32_t round = 0; round < rounds; round++)
+                run_rows(rows, 3, round);
+        end_bus(SIGTERM);
+        remove_bus();
+        print_rows(rows, 3);
+}
+
+/* The same bus of 200,000 keys, with a log that never copies it, and with one that always does. */
+static void bench_copies(void)
+{
+        struct row rows[] = {{.name = "strict, one process", .slice = slice_strict},
+                {.name = "the same, beside copies of 100 MB", .slice = slice_strict}};
+
+        for (uint32_t copies = 0; copies < 2; copies++) {
+                start_bus("512M", "batched", copies ? "1M" : "1G");
+                for (uint64_t i = 0; i < COPIED_KEYS; i++)
+                        set(bus, 1000000 + i, 500, false);
+                flush();
+                for (uint32_t round = 0; round < rounds; round++)
+                        run_rows(&rows[copies], 1, round);
+                end_bus(SIGTERM);
+                remove_bus();
+        }
+        print_rows(rows, 2);
+}
+
+static void bench_batched(void)
+{
+        static const char *const modes[] = {"volatile", "batched"};
+        struct row rows[] = {{.name = "set, volatile", .slice = slice_plain},
+                {.name = "set, batched every 100 ms", .slice = slice_plain}};
+
+        for (uint32_t round = 0; round < rounds; round++)
+                for (uint32_t i = 0; i < 2; i++) {
+                        start_bus("256M", modes[i], "100M");
+                        (void)slice_plain(); /* all keys are there */
+                        run_rows(&rows[i], 1, round);
+                        end_bus(SIGTERM);
+                        remove_bus();
+                }
+        print_rows(rows, 2);
+}
+
+static uint64_t log_bytes(void)
+{
+        DIR *stream = opendir(bus_directory);
+        struct dirent *entry;
+        struct stat status;
+        uint64_t bytes = 0;
+
+        while (stream && (entry = readdir(stream)))
+                if (!strncmp(entry->d_name, "wal-0", 5) &&
+                        !fstatat(dirfd(stream), entry->d_name, &status, 0))
+                        bytes += (uint64_t)status.st_size;
+        if (stream)
+                closedir(stream);
+        return bytes;
+}
+
+static void bench_recovery(void)
+{
+        uint64_t begun_ns, ns, user = recovered_keys * (16 + VALUE_LEN);
+
+        start_bus("1G", "batched", "4G");
+        for (uint64_t i = 0; i < recovered_keys; i++)
+                set(bus, i, VALUE_LEN, false);
+        flush();
+        printf("%" PRIu64 " keys: %.2f bytes of log for each byte of key and value\n",
+                recovered_keys, (double)log_bytes() / (double)user);
+        end_bus(SIGKILL);
+        begun_ns = bench_now_ns();
+        start_bus("1G", "batched", "4G");
+        ns = bench_now_ns() - begun_ns;
+        printf("killed, started again: %.2f s, %.2f M keys a second\n", (double)ns / 1e9,
+                (double)recovered_keys * 1e3 / (double)ns);
+        end_bus(SIGTERM);
+        remove_bus();
+}
+
+static void leave(void)
+{
+        char command[400];
+
+        snprintf(command, sizeof(command), "rm -r '%s'", directory);
+        (void)!system(command);
+}
+
+static int take_options(int argc, char **argv)
+{
+        static const struct option options[] = {{"agentd", required_argument, NULL, 'a'},
+                {"directory", required_argument, NULL, 'd'}, {"quick", no_argument, NULL, 'q'},
+                {0}};
+        int option;
+
+        while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
+                if (option == 'a') {
+                        setenv("STATEBUS_AGENTD", optarg, 1);
+                } else if (option == 'd') {
+                        parent = optarg;
+                } else if (option == 'q') {
+                        slice_ns = 50000000;
+                        rounds = 1;
+                        recovered_keys = 10000;
+                } else {
+                        return -1;
+                }
+        return optind == argc ? 0 : -1;
+}
+
+int main(int argc, char **argv)
+{
+        if (take_options(argc, argv) < 0)
+                return fputs("usage: bench-log [--agentd PATH] [--directory DIR] [--quick]\n",
+                               stderr),
+                       2;
+        snprintf(directory, sizeof(directory), "%s/sb-log-XXXXXX", parent);
+        if (!mkdtemp(directory))
+                fail(parent, -errno);
+        shared = mmap(
+                NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED)
+                fail("memory", -errno);
+        (void)latency_tick_ns();
+        bench_strict();
+        bench_copies();
+        bench_batched();
+        bench_recovery();
+        leave();
+        return 0;
+}
