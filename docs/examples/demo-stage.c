@@ -5,10 +5,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#define START "agentctl -b %s start --durability batched --size %zuM"
+
 static char directory[] = "/tmp/statebus-demo-XXXXXX";
+static size_t size;
 static pid_t beginner;
 static double begin;
 static volatile sig_atomic_t interrupted;
@@ -42,6 +46,7 @@ static bool run_command(const char *format, size_t number)
 const char *stage_begin(size_t size_mib)
 {
         beginner = getpid();
+        size = size_mib;
         /* Commands inherit that signals are ignored, so a start or a stop that has begun goes on to
          * its end. */
         on_every_end(SIG_IGN);
@@ -49,7 +54,7 @@ const char *stage_begin(size_t size_mib)
                 perror("demo: /tmp");
                 exit(1);
         }
-        if (!run_command("agentctl -b %s start --size %zuM", size_mib)) {
+        if (!run_command(START, size)) {
                 rmdir(directory); /* it stays if there is a log in it */
                 exit(1);
         }
@@ -62,6 +67,38 @@ void stage_stop_bus(void)
 {
         if (getpid() == beginner)
                 run_command("agentctl -b %s stop", 0);
+}
+
+/* Return: the pid of agentd, which leads a process group of all its processes; 0: not known. */
+static pid_t find_agentd(void)
+{
+        char command[256], answer[4096];
+        const char *found;
+        FILE *pipe;
+        size_t len;
+
+        snprintf(command, sizeof(command), "agentctl -b %s -o json stat", directory);
+        pipe = popen(command, "r");
+        if (!pipe)
+                return 0;
+        len = fread(answer, 1, sizeof(answer) - 1, pipe);
+        answer[len] = 0;
+        found = pclose(pipe) == 0 ? strstr(answer, "\"keeper_pid\":") : NULL;
+        return found ? (pid_t)strtol(strchr(found, ':') + 1, NULL, 10) : 0;
+}
+
+bool stage_crash(void)
+{
+        pid_t agentd = find_agentd();
+
+        if (interrupted)
+                return false;
+        printf("\nnow agentd is killed with all its processes, and the bus in memory with them; "
+               "agentd starts again\n");
+        if (agentd > 1 && kill(-agentd, SIGKILL) == 0 && run_command(START, size))
+                return true;
+        fprintf(stderr, "demo: WRONG: agentd did not start again. Its log is in %s\n", directory);
+        exit(1);
 }
 
 void stage_show_changes(const char *from, const char *to, const char *prefix)

@@ -12,6 +12,9 @@
 const char *stage_begin(size_t size_mib);
 /* Stop the bus. Only the process that began it does so. */
 void stage_stop_bus(void);
+/* Kill agentd with all its processes, and so the bus in memory, and start it again; when that
+ * fails, end the program. Return: whether it was done: not after Ctrl-C. */
+bool stage_crash(void);
 /* Show what changed between two marks in the keys with a prefix, when both marks exist. */
 void stage_show_changes(const char *from, const char *to, const char *prefix);
 /* Check the bus, stop it, and remove its directory unless something is @wrong. Return: whether all
