@@ -337,7 +337,7 @@ static const struct world_case reaps[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
         {"killed remove, reaped meanwhile", {START_DELETED, {OPS(WORK), OPS(SET_A)}},
-                2, 1, 1, .crash_mask = 1, .reaper = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
         {"killed delete and remove", {START_VALUE, {OPS(DELETE_A, WORK), OPS(SET_A)}},
                 2, 1, 1, .crash_mask = 1},
         {"killed prune", {START_CHAIN, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
@@ -368,7 +368,7 @@ static const struct world_case reaps[] = {
         {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true},
                 2, 1, 1, .crash_mask = 1},
         {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true},
-                2, 1, 1, .crash_mask = 1, .reaper = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
         {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)},
                 .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed set, killed reaper", {START_VALUE, {OPS(SET_A), OPS(GET_A)}},
@@ -381,14 +381,14 @@ static const struct world_case reaps[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true},
                 2, 1, 1, .crash_mask = 1,
-                .reaper = true},
+                .reaper = true, .costly = true},
         {"killed when nearly full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 5},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
                 2, 0, 1, .crash_mask = 1, .reaper = true},
         /* The third slab is one more than a client may keep: it gives all of them up. */
         {"killed with slabs of three sizes", {START_EMPTY, {OPS(SET_A, PUT_B), OPS(SET_A)}, .unit_count = 64},
-                2, 1, 1, .crash_mask = 1, .reaper = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
 };
 /* Keys outside their home: a maker signs, a remover and a sweep heal. More of them among the deep
  * ones. */
@@ -473,7 +473,7 @@ static const struct world_case records[] = {
         {"killed far guard, reaped meanwhile", {START_VALUE, {OPS(HOLD_FAR), OPS(SET_A, WORK)}},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed leaver with a far guard", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}},
-                2, 1, 1, .crash_mask = 1, .reaper = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
         {"killed far guard, killed reaper", {START_VALUE, {OPS(HOLD_FAR), OPS(GET_A)}},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
         {"many, set, set", {START_PAIR, {OPS(MANY), OPS(SET_A, SET_B)}}, 2, 3},
@@ -491,7 +491,7 @@ static const struct world_case records[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"observer arrives, set, prune", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 3},
         {"observer arrives, chain", {START_CHAIN, {OPS(ARRIVE), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 3},
-        {"observer arrives, two set", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 3},
+        {"observer arrives, two set", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 3, .costly = true},
         {"observer arrives, stable cut moves", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(STABLE)}}, 3, 2},
         {"observer arrives, delete, remove", {START_VALUE, {OPS(ARRIVE), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
         {"observers come and go", {START_VALUE, {OPS(ARRIVE, ARRIVE), OPS(ARRIVE), OPS(SET_A, WORK)}}, 3, 1},
@@ -514,7 +514,8 @@ static const struct world_case checks[] = {
         {"check, full", {START_FULL, {OPS(CHECK), OPS(SET_A, SET_A)}, .unit_count = 8}, 2, 2},
         {"check, tall", {START_PAIR_DELETED, {OPS(CHECK), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 1},
         {"check, killed set", {START_VALUE, {OPS(SET_A), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"check, killed make, tall", {START_EMPTY, {OPS(SET_A), OPS(CHECK)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed make, tall", {START_EMPTY, {OPS(SET_A), OPS(CHECK)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true,
+                .costly = true},
         {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
 };
 

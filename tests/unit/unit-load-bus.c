@@ -32,7 +32,11 @@
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
-#define ROUNDS    16u
+#ifdef __SANITIZE_ADDRESS__
+#define ROUNDS 5u
+#else
+#define ROUNDS 16u
+#endif
 #define STEPS     1200u
 #define LATER     200u /* changes behind the cut */
 #define KEYS      48u
