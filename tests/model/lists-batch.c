@@ -124,7 +124,7 @@ static const struct world_case batches[] = {
         {"batch: a copy beside a set", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A)}, .logged = 1, .buckets = 128, .past = "l"}, 2, 2},
         {"batch: a copy beside a set, in one bucket", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A)}, .logged = 1, .past = "l"}, 2, 2},
         {"batch: a copy beside two writers", {START_PAIR, {OPS(COPY, LOG), OPS(SET_A), OPS(PUT_B)}, .logged = 1, .buckets = 128,
-                .past = "l"}, 3, 1},
+                .past = "l"}, 3, 1, .costly = true},
         {"batch: a copy beside a commit", {START_PAIR, {OPS(COPY, LOG), OPS(TXN(.writes = KA | KB))}, .logged = 1, .buckets = 128,
                 .past = "l"}, 2, 2},
         {"batch: a copy beside a delete and a removal", {START_PAIR, {OPS(COPY, LOG), OPS(DELETE_A, WORK, WORK)}, .logged = 1,
