@@ -159,6 +159,9 @@ static int wal_process_open_writer(struct wal_process *log)
         }
         memcpy(options.id, super->log_id, sizeof(options.id));
         options.sequence = log->sequence = wal_process_find_sequence(&log->handle.segment, durable);
+        /* To begin at 0 would say that all files before count no more. */
+        if (durable && !log->sequence)
+                return -EBADMSG;
         r = sb_wal_writer_open(&options, &log->writer);
         if (!r)
                 log->written = sb_wal_writer_bytes(log->writer);
@@ -392,8 +395,9 @@ static int wal_process_write(struct wal_process *log)
         return r ? r : sb_wal_writer_end(log->writer);
 }
 
-/* The batch is on the disk: it counts. */
-static void wal_process_count(struct wal_process *log, uint64_t before, uint64_t bytes)
+/* The batch is on the disk: say which one it is, before its cut is durable. So the next log finds
+ * the pair of the durable cut, wherever this one is killed. */
+static void wal_process_note(struct wal_process *log)
 {
         struct sb_word64 *slot;
 
@@ -402,6 +406,22 @@ static void wal_process_count(struct wal_process *log, uint64_t before, uint64_t
         /* R:durable, both. The pair of the batch before stays as it is. */
         sb_store_release(&slot[0], log->sequence);
         sb_store_release(&slot[1], log->batch.cut);
+}
+
+/* The batch has ended. Fault LOG_PAIR_LATE: it is noted behind that, and the log is killed between.
+ */
+static void wal_process_end(struct wal_process *log, int r)
+{
+        if (!r && !SB_FAULT(LOG_PAIR_LATE))
+                wal_process_note(log);
+        sb_batch_end(&log->handle, &log->batch, !r);
+        if (!r && SB_FAULT(LOG_PAIR_LATE))
+                raise(SIGKILL);
+}
+
+/* Behind a durable batch: what may go, goes; what will be needed is made ready. No client waits. */
+static void wal_process_tidy(struct wal_process *log, uint64_t before, uint64_t bytes)
+{
         if (log->batch.whole) {
                 log->copy = (struct wal_copy){0};
                 wal_process_release(log, before);
@@ -441,14 +461,14 @@ static int wal_process_batch(struct wal_process *log)
         /* A batch that did not end is dropped: the writer begins another file. */
         if (r > 0)
                 r = -EAGAIN;
-        sb_batch_end(&log->handle, &log->batch, !r);
+        wal_process_end(log, r);
         if (r)
                 return r;
-        wal_process_count(log, before, log->written - written);
         if (log->error)
                 sb_log("the log is written again: what was written so far is durable");
         log->error = 0;
         sb_durable_tell(&log->handle.segment, 0);
+        wal_process_tidy(log, before, log->written - written);
         return 0;
 }
 
