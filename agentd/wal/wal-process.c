@@ -390,6 +390,8 @@ static int wal_process_write(struct wal_process *log)
                 r = wal_process_each(log);
         if (!r && sb_batch_turns_whole(&log->handle, &log->batch))
                 r = wal_process_each(log);
+        /* The disk may take its time, and memory be short. */
+        sb_batch_release(&log->handle, &log->batch);
         if (!r)
                 r = wal_process_add_words(log);
         return r ? r : sb_wal_writer_end(log->writer);

@@ -170,7 +170,7 @@ int sb_batch_begin(struct sb_handle *handle, struct sb_batch *batch)
 
         if (r)
                 return r;
-        batch->open = true;
+        batch->held = true;
         batch->whole = false;
         if (SB_FAULT(BATCH_NOTES_LATE))
                 sb_unlogged_take(&handle->segment, batch_visit_word, batch);
@@ -423,13 +423,18 @@ static void batch_leave_to_next(struct sb_batch *batch, const struct sb_batch_ma
                 batch->all = false;
 }
 
+void sb_batch_release(struct sb_handle *handle, struct sb_batch *batch)
+{
+        if (batch->held && !SB_FAULT(BATCH_UNHELD))
+                sb_snapshot_close(handle, batch->snapshot);
+        batch->held = false;
+}
+
 void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable)
 {
         struct sb_batch_marks marks = batch->marks;
 
-        if (!SB_FAULT(BATCH_UNHELD))
-                sb_snapshot_close(handle, batch->snapshot);
-        batch->open = false;
+        sb_batch_release(handle, batch);
         if (durable || SB_FAULT(BATCH_COPY_FAILED_COUNTS))
                 batch_count_copied(handle, batch, &marks);
         if (durable) {

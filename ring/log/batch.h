@@ -8,6 +8,7 @@
  *      reads       each marked key at the cut: its newest version, or all of them, where a rule or
  *                  a mark may keep them; of those, what is above the last cut
  *      asks        whether a key went before it was logged: then it reads all keys
+ *      releases    its cut: what is replaced from here on can go while the disk works
  *      ends        once that is on the disk, with success; else the next batch has the same keys
  *
  * A process that is killed takes along what it has marked in its private list, so the next log's
@@ -45,8 +46,8 @@ struct sb_batch {
         uint64_t cut;   /* of the batch that is open */
         uint64_t above; /* versions up to this cut are logged */
         uint32_t snapshot;
-        bool open, whole;
-        bool all; /* what an earlier log had taken is not known: look at all buckets */
+        bool held, whole; /* held: its cut is announced */
+        bool all;         /* what an earlier log had taken is not known: look at all buckets */
         struct sb_batch_marks marks, next; /* of this batch; for the next one */
         uint64_t *copied;   /* buckets of which a durable batch of this copy had everything */
         uint32_t copy_next; /* the words of buckets before this one are in a batch of the copy */
@@ -97,8 +98,11 @@ int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_tak
  * the batch is all that there is at its cut: sb_batch_each() once more, and nothing that was logged
  * before counts. */
 bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch);
-/* End the batch; not under a pin. @durable: it survives power loss, and so is `durable` now; keys
- * that it says are deleted begin to go. Else the next one has the same keys. */
+/* Behind the last sb_batch_each(): all is read, and the cut is needed no more. Not under a pin. */
+void sb_batch_release(struct sb_handle *handle, struct sb_batch *batch);
+/* End the batch; not under a pin. Its cut is released, if it was not. @durable: it survives power
+ * loss, and so is `durable` now; keys that it says are deleted begin to go. Else the next one has
+ * the same keys. */
 void sb_batch_end(struct sb_handle *handle, struct sb_batch *batch, bool durable);
 
 #endif

@@ -149,6 +149,7 @@ static void log_batch_of(struct sb_handle *handle, struct world_log *log, uint32
         memcpy(batch->seen, outcome->seen, sizeof batch->seen);
         memcpy(batch->tags, outcome->tags, sizeof batch->tags);
         batch->written = batch->read && durable;
+        sb_batch_release(handle, &log->batch);
         sb_batch_end(handle, &log->batch, batch->written);
         batch->copy_ends = batch->copies && !log->batch.copying;
         batch->ended = true;
@@ -424,7 +425,7 @@ uint64_t world_log_hash(uint64_t hash)
 
                 if (!log->open)
                         continue;
-                hash = hash * 31 + log->batch_count * 4 + log->batch.all * 2 + log->batch.open;
+                hash = hash * 31 + log->batch_count * 4 + log->batch.all * 2 + log->batch.held;
                 hash = hash * 31 + log->batch.copy_next * 2 + log->batch.copying;
                 hash = hash * 31 + (log->batch.above ^ log->batch.cut << 20);
                 for (i = 0; i < LOG_SPACE; i++)

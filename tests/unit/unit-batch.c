@@ -381,6 +381,41 @@ static void test_where_memory_is_short_it_goes_and_the_batch_is_whole(void)
         unmake_bus();
 }
 
+/* Replace all keys by large values. Return: how many of them found memory. */
+static uint32_t put_large(const char *value, size_t len)
+{
+        char name[8];
+        uint32_t i;
+
+        for (i = 0; i < KEYS; i++) {
+                name_of(i, name);
+                if (put(&writer, name, value, len)) {
+                        sb_work_all(&writer, true);
+                        if (put(&writer, name, value, len))
+                                break;
+                }
+        }
+        return i;
+}
+
+/* Twice the bus does not fit into the memory. */
+static void test_while_the_disk_works_nothing_is_kept_for_the_batch(void)
+{
+        static char value[90000];
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        CHECK(put_large(value, sizeof(value)) == KEYS);
+        CHECK(!sb_batch_begin(&reader, &batch) && read_batch());
+        CHECK(put_large(value, sizeof(value)) < KEYS);
+        sb_batch_release(&reader, &batch);
+        CHECK(put_large(value, sizeof(value)) == KEYS && put_large(value, sizeof(value)) == KEYS);
+        end_batch(true);
+        CHECK(log_once(true) && logged.keys[KEYS - 1].rev >= 3);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- rules, long chains, little room ---- */
 
 static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(void)
@@ -603,6 +638,7 @@ int main(int argc, char **argv)
         RUN(test_a_writer_marks_all_the_way_up_where_another_one_stopped);
         RUN(test_a_deleted_key_waits_for_the_log);
         RUN(test_where_memory_is_short_it_goes_and_the_batch_is_whole);
+        RUN(test_while_the_disk_works_nothing_is_kept_for_the_batch);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
         RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
