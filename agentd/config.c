@@ -37,10 +37,9 @@ static const char help_text[] =
         "\"default\"]\n"
         "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
         "      --hugepages WORD   auto: use 2 MiB pages when enough are free; require; off [auto]\n"
-        "      --durability WORD  volatile: the bus lives in memory alone; batched: what is "
-        "written "
-        "survives power\n"
-        "                         loss soon; strict: each write returns when it does [volatile]\n"
+        "      --durability WORD  batched: what is written survives power loss soon; strict: each "
+        "write returns\n"
+        "                         when it does; volatile: the bus lives in memory alone [batched]\n"
         "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
         "      --checkpoint-bytes SIZE  write the whole bus anew when the log has grown by so much "
         "[100M]\n"
@@ -396,7 +395,7 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
 {
         struct sb_config config = {.size = 256u << 20,
                 .clients = 256,
-                .mode = SB_LOG_NONE,
+                .mode = SB_LOG_BATCHED,
                 .flush_ms = 100,
                 .checkpoint_bytes = 100u << 20,
                 .history_bytes = UINT64_MAX};

@@ -62,7 +62,8 @@ static struct sb_bus *open_bus(void)
 
 static void begin(const char *size, const char *clients)
 {
-        const char *options[] = {"--size", size, "--clients", clients, NULL};
+        const char *options[] = {
+                "--size", size, "--clients", clients, "--durability", "volatile", NULL};
         int r;
 
         strcpy(directory, "/tmp/sb-age-XXXXXX");

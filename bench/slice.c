@@ -514,7 +514,8 @@ struct slice_calls slice_count_calls(const struct slice_case *case_)
 static void bus_begin(uint64_t key_count)
 {
         struct wake_how how = {.directory = directory};
-        const char *options[] = {"--size", NULL, "--clients", "80", NULL};
+        const char *options[] = {
+                "--size", NULL, "--clients", "80", "--durability", "volatile", NULL};
         unsigned char value[64] = {0};
         char size[32], name[32];
         int r;

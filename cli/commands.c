@@ -25,7 +25,8 @@ const struct cli_command cli_commands[] = {
                 "--hugepages, --clients ...\n"
                 "A bus that is served already: exit code 1."},
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
-                "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
+                "Its log has all that was written then; a volatile bus forgets it. Nothing to end: "
+                "exit code 69."},
         {"get", "KEY [--rev] [--at CUT]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
                 "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
                 "revision on a line before the\nvalue. --at reads the past. A KEY without a "

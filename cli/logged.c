@@ -482,7 +482,7 @@ int cli_logged_none(const struct cli_logged *logged)
                         logged->directory, (int)logged->supervisor);
         else
                 cli_say("there is no log in %s: it has no file wal-* with a number. A volatile bus "
-                        "has none: `agentctl start --durability batched` begins one",
+                        "has none: `agentctl start` begins one",
                         logged->directory);
         return CLI_FAILED;
 }

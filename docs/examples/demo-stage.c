@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define START "agentctl -b %s start --durability batched --size %zuM"
+#define START "agentctl -b %s start --size %zuM"
 
 static char directory[] = "/tmp/statebus-demo-XXXXXX";
 static size_t size;

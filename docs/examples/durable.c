@@ -1,6 +1,5 @@
-/* What survives power loss, and when a program can know. Start the bus with
- *     agentctl -b BUS start --durability batched
- * On a volatile bus the calls say that nothing does. */
+/* What survives power loss, and when a program can know. On a bus that was started with
+ * --durability volatile the calls say that nothing does. */
 #include <statebus.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -200,6 +200,7 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 if (!strstr(daemon.said, cases[i].says))
                         TEST_FAIL("%s %s said: %s", cases[i].option, cases[i].value, daemon.said);
         }
+        daemon_durability = "volatile";
         memset(name, 'x', sizeof(name) - 1);
         SPAWN(&daemon, "-b", name);
         CHECK_EQ(daemon_ended(&daemon), 2);
@@ -378,7 +379,7 @@ static void test_check_config_says_what_each_option_comes_to(void)
                 const char *option, *value, *says;
         } cases[] = {
                 {"--check-config", "",
-                        "size = 268435456\nhugepages = auto\ndurability = volatile\n"
+                        "size = 268435456\nhugepages = auto\ndurability = batched\n"
                         "flush-ms = 100\ncheckpoint-bytes = 104857600\nio = auto\nclients = "
                         "256\nhistory-memory = 67108864\n"
                         "max-snapshot-age = off\n"},
@@ -411,6 +412,7 @@ static void test_check_config_says_what_each_option_comes_to(void)
         struct daemon daemon;
 
         daemon_place(&daemon.place);
+        daemon_durability = NULL;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 SPAWN(&daemon, "--check-config", cases[i].option,
                         *cases[i].value ? cases[i].value : NULL);

@@ -282,6 +282,7 @@ static void test_a_full_bus_is_emptied_part_by_part(void)
         char from[24], to[24];
         int r;
 
+        WORLD_WITHOUT_LOG();
         BEGIN_SIZE(2 * MIB);
         there = fill(0);
         CHECK(there > 1000 && keys_there() == there);
@@ -377,6 +378,7 @@ static void test_misuse_has_a_name_and_deletes_nothing(void)
         struct sb_bytes a = b("a"), z = b("z"), long_key = {large, 1025};
         struct sb_txn *txn, *others;
 
+        WORLD_WITHOUT_LOG();
         BEGIN();
         CHECK(!give("a") && !give("b"));
         large[0] = 'a';

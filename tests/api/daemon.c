@@ -36,6 +36,7 @@ char daemon_home[64];
 static unsigned bus_count;
 struct sb_handle daemon_handle, daemon_other;
 unsigned daemon_files;
+const char *daemon_durability = "volatile";
 int (*daemon_prepare)(void);
 
 uint64_t daemon_now_ns(void)
@@ -68,8 +69,9 @@ void daemon_place(struct sb_place *ret)
  * pipe. */
 void daemon_spawn(struct daemon *daemon, const char *const *arguments)
 {
-        const char *argv[24] = {getenv("AGENTD"), "-b", daemon->place.directory};
-        int pipe_fds[2], count = 3;
+        const char *argv[24] = {
+                getenv("AGENTD"), "-b", daemon->place.directory, "--durability", daemon_durability};
+        int pipe_fds[2], count = daemon_durability ? 5 : 3;
 
         for (; *arguments; arguments++)
                 argv[count++] = *arguments;

@@ -50,9 +50,11 @@ void daemon_rest(void);
 /* A directory for a new bus. */
 void daemon_place(struct sb_place *ret);
 /* Run agentd with @arguments (NULL at the end) on daemon->place, with no more than daemon_files
- * descriptors unless that is 0, and after daemon_prepare() unless that is NULL. */
+ * descriptors unless that is 0, and after daemon_prepare() unless that is NULL. A log it has where
+ * the arguments, or daemon_durability, ask for one. */
 extern unsigned daemon_files;
-extern int (*daemon_prepare)(void); /* in the process that becomes agentd. Return: 0, -1 */
+extern const char *daemon_durability; /* "volatile"; NULL: what agentd has of its own */
+extern int (*daemon_prepare)(void);   /* in the process that becomes agentd. Return: 0, -1 */
 void daemon_spawn(struct daemon *daemon, const char *const *arguments);
 #define SPAWN(daemon, ...)                                                                         \
         daemon_spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})

@@ -116,11 +116,11 @@ static inline uint64_t free_bytes(void)
         return sb_admin_stat(bus, &stat) == 0 ? stat.data_free_bytes : 0;
 }
 
-/* Attention, and the lengths behind it. */
+/* Attention but the log's, and the lengths behind it. */
 static inline bool is_attended(void)
 {
         const struct sb_superblock *super = bus->handle.segment.super;
-        bool any = sb_load_relaxed(&super->attention) != 0;
+        bool any = (sb_load_relaxed(&super->attention) & ~SB_ATTENTION_LOG) != 0;
 
         for (unsigned i = 0; i < SB_PREFIX_LENGTHS; i++)
                 any |= (uint32_t)sb_load_relaxed(&super->prefix_lengths[i]) != 0;

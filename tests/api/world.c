@@ -61,10 +61,14 @@ static void stop_last(void)
                 kill(pid, SIGTERM);
 }
 
-static const char *open_remote(struct world *world, uint64_t size, uint32_t clients)
+/* What the log does there is as often and as much as can be. */
+static const char *open_remote(
+        struct world *world, uint64_t size, uint32_t clients, const char *durability)
 {
         char size_text[32], clients_text[32];
-        const char *options[] = {"--size", size_text, "--clients", clients_text, NULL};
+        const char *options[] = {"--size", size_text, "--clients", clients_text, "--durability",
+                durability, "--flush-ms", "5", "--checkpoint-bytes", "1M", NULL};
+        int r = -errno;
 
         if (!getenv("STATEBUS_AGENTD"))
                 return "no agentd was built";
@@ -75,8 +79,9 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         if (last_directory[0] == '\0')
                 atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
-        if (!mkdtemp(world->directory) || sb_admin_start(world->directory, options, NULL) != 0) {
-                printf("FAIL world_open: agentd does not start: see %s/agentd.log\n",
+        if (!mkdtemp(world->directory) ||
+                (r = sb_admin_start(world->directory, options, NULL)) != 0) {
+                printf("FAIL world_open: agentd does not start (%d): see %s/agentd.log\n", r,
                         world->directory);
                 exit(1);
         }
@@ -97,6 +102,13 @@ static struct sb_handle *open_engine(struct world *world)
         return engine;
 }
 
+bool world_has_log(void)
+{
+        const char *kind = getenv("SB_API_WORLD");
+
+        return kind && strcmp(kind, "durable") == 0;
+}
+
 const char *world_open(struct world *world, uint64_t size, uint32_t clients)
 {
         const char *kind = getenv("SB_API_WORLD");
@@ -105,8 +117,8 @@ const char *world_open(struct world *world, uint64_t size, uint32_t clients)
         static const uint64_t id[2] = {1, 2};
 
         *world = (struct world){0};
-        if (kind && strcmp(kind, "agentd") == 0)
-                return open_remote(world, size, clients);
+        if (world_has_log() || (kind && strcmp(kind, "agentd") == 0))
+                return open_remote(world, size, clients, world_has_log() ? "batched" : "volatile");
         if (kind && strcmp(kind, "huge") == 0) {
                 flags = MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB;
                 wish.size = (wish.size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;

@@ -2,7 +2,8 @@
  * A bus for API tests, of the kind that the environment asks for, so that one suite runs over all
  * of them: SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2
  * MiB pages; SB_HUGE_PAGES: there are enough, so that it is a failure when none are free), agentd
- * (a real one, named by $STATEBUS_AGENTD, on a directory of its own).
+ * (a real one, named by $STATEBUS_AGENTD, on a directory of its own), durable (the same with a log,
+ * which copies the bus again and again).
  *
  * In the background of the first two nothing reaps or sweeps unless the test calls world_tick():
  * what the API promises, it promises with the engine stopped.
@@ -32,6 +33,13 @@ struct world {
 /* Open a world. @size in bytes, @clients besides the engine. Return: NULL, or why this machine
  * cannot have one (for TEST_SKIP). */
 const char *world_open(struct world *world, uint64_t size, uint32_t clients);
+/* Whether worlds have a log; for tests of what a bus without one alone does. */
+bool world_has_log(void);
+#define WORLD_WITHOUT_LOG()                                                                        \
+        do {                                                                                       \
+                if (world_has_log())                                                               \
+                        TEST_SKIP("the bus has a log");                                            \
+        } while (0)
 /* Close it. Return: whether the validator found it sound (all buses are closed). */
 bool world_close(struct world *world);
 /* Close it without a look at it; not for agentd. */
