@@ -21,11 +21,12 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
-#define CLIENTS_MAX    (SB_CLIENTS_MAX - 2)
-#define FLUSH_MS_MAX   60000u
-#define CHECKPOINT_MIN (1u << 20)
-#define SIZE_MAX_      (UINT64_C(1) << 46)
-#define AGE_MAX_NS     (UINT64_C(366) * 24 * 3600000000000)
+#define CLIENTS_MAX     (SB_CLIENTS_MAX - 2)
+#define FLUSH_MS_MAX    60000u
+#define FLUSH_BYTES_MIN (4u << 10)
+#define CHECKPOINT_MIN  (1u << 20)
+#define SIZE_MAX_       (UINT64_C(1) << 46)
+#define AGE_MAX_NS      (UINT64_C(366) * 24 * 3600000000000)
 
 static const char help_text[] =
         "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up "
@@ -41,8 +42,13 @@ static const char help_text[] =
         "write returns\n"
         "                         when it does; volatile: the bus lives in memory alone [batched]\n"
         "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
+        "      --flush-bytes SIZE   sooner, where so much would be changed by then [1M]\n"
         "      --checkpoint-bytes SIZE  write the whole bus anew when the log has grown by so much "
         "[100M]\n"
+        "      --checkpoint-every T  or when it has grown at all, and so long ago; or off [30m]\n"
+        "      --on-disk-error WORD  when the log cannot be written: continue, and say so; "
+        "read-only: take no\n"
+        "                         writes; stop: end with exit status 1 [continue]\n"
         "      --io WORD          how the log is written: auto, uring, sync [auto]\n"
         "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
         "      --history-memory SIZE  what `agentctl keep` may keep at most, or off: no limit [a "
@@ -182,12 +188,28 @@ static bool config_read_io(const char *word, enum sb_wal_backend *ret)
         return true;
 }
 
+static bool config_read_trouble(const char *word, enum sb_config_trouble *ret)
+{
+        if (!strcmp(word, "continue"))
+                *ret = SB_TROUBLE_CONTINUE;
+        else if (!strcmp(word, "read-only"))
+                *ret = SB_TROUBLE_READ_ONLY;
+        else if (!strcmp(word, "stop"))
+                *ret = SB_TROUBLE_STOP;
+        else
+                return config_complain("--on-disk-error %s: say continue, read-only or stop", word);
+        return true;
+}
+
 enum option_code {
         OPTION_SIZE = 256,
         OPTION_HUGEPAGES,
         OPTION_DURABILITY,
         OPTION_FLUSH_MS,
+        OPTION_FLUSH_BYTES,
         OPTION_CHECKPOINT_BYTES,
+        OPTION_CHECKPOINT_EVERY,
+        OPTION_TROUBLE,
         OPTION_IO,
         OPTION_CLIENTS,
         OPTION_SNAPSHOT_AGE,
@@ -203,7 +225,10 @@ static const struct option options[] = {
         {"hugepages", required_argument, NULL, OPTION_HUGEPAGES},
         {"durability", required_argument, NULL, OPTION_DURABILITY},
         {"flush-ms", required_argument, NULL, OPTION_FLUSH_MS},
+        {"flush-bytes", required_argument, NULL, OPTION_FLUSH_BYTES},
         {"checkpoint-bytes", required_argument, NULL, OPTION_CHECKPOINT_BYTES},
+        {"checkpoint-every", required_argument, NULL, OPTION_CHECKPOINT_EVERY},
+        {"on-disk-error", required_argument, NULL, OPTION_TROUBLE},
         {"io", required_argument, NULL, OPTION_IO},
         {"clients", required_argument, NULL, OPTION_CLIENTS},
         {"history-memory", required_argument, NULL, OPTION_HISTORY},
@@ -220,6 +245,48 @@ struct wishes {
         const char *bus;
         bool check;
 };
+
+/* Read one option of the log. Return: false: it was wrong, and that was said. */
+static bool config_take_log_option(int option, const char *value, struct sb_config *config)
+{
+        uint64_t number;
+
+        switch (option) {
+        case OPTION_FLUSH_MS:
+                if (!config_read_number(value, 1, FLUSH_MS_MAX, &number))
+                        return config_complain(
+                                "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
+                config->flush_ms = (uint32_t)number;
+                return true;
+        case OPTION_CHECKPOINT_BYTES:
+                if (!config_read_size(value, &config->checkpoint_bytes) ||
+                        config->checkpoint_bytes < CHECKPOINT_MIN)
+                        return config_complain(
+                                "--checkpoint-bytes %s: give a number of bytes, 1M at least, with "
+                                "K, M, G or T if you like: --checkpoint-bytes 100M",
+                                value);
+                return true;
+        case OPTION_FLUSH_BYTES:
+                if (!config_read_size(value, &config->flush_bytes) ||
+                        config->flush_bytes < FLUSH_BYTES_MIN)
+                        return config_complain(
+                                "--flush-bytes %s: give a number of bytes, 4K at least, with K, M, "
+                                "G or T if you like: --flush-bytes 1M",
+                                value);
+                return true;
+        case OPTION_CHECKPOINT_EVERY:
+                if (!config_read_age(value, &config->checkpoint_ns))
+                        return config_complain(
+                                "--checkpoint-every %s: give a time such as 30s, 10m or 1h, or off",
+                                value);
+                return true;
+        case OPTION_TROUBLE:
+                return config_read_trouble(value, &config->trouble);
+        case OPTION_IO:
+                return config_read_io(value, &config->io);
+        }
+        return config_complain("this option is not known");
+}
 
 /* Read one option that has a value. Return: false: it was wrong, and that was said. */
 static bool config_take_option(
@@ -242,22 +309,6 @@ static bool config_take_option(
                 return config_read_hugepages(value, &config->hugepages);
         case OPTION_DURABILITY:
                 return config_read_durability(value, &config->mode);
-        case OPTION_FLUSH_MS:
-                if (!config_read_number(value, 1, FLUSH_MS_MAX, &number))
-                        return config_complain(
-                                "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
-                config->flush_ms = (uint32_t)number;
-                return true;
-        case OPTION_CHECKPOINT_BYTES:
-                if (!config_read_size(value, &config->checkpoint_bytes) ||
-                        config->checkpoint_bytes < CHECKPOINT_MIN)
-                        return config_complain(
-                                "--checkpoint-bytes %s: give a number of bytes, 1M at least, with "
-                                "K, M, G or T if you like: --checkpoint-bytes 100M",
-                                value);
-                return true;
-        case OPTION_IO:
-                return config_read_io(value, &config->io);
         case OPTION_CLIENTS:
                 if (!config_read_number(value, 1, CLIENTS_MAX, &number))
                         return config_complain(
@@ -287,7 +338,7 @@ static bool config_take_option(
                                 value);
                 return true;
         }
-        return config_complain("this option is not known");
+        return config_take_log_option(option, value, config);
 }
 
 static bool config_resolve(const char *bus, struct sb_place *ret)
@@ -372,13 +423,20 @@ static void config_print(const struct sb_config *config)
         static const char *const words[] = {"auto", "require", "off"};
         static const char *const modes[] = {"", "volatile", "batched", "strict"};
         static const char *const ios[] = {"auto", "uring", "sync"};
+        static const char *const troubles[] = {"continue", "read-only", "stop"};
 
         printf("bus = %s\n", config->place.directory);
         printf("size = %" PRIu64 "\n", config->size);
         printf("hugepages = %s\n", words[config->hugepages]);
         printf("durability = %s\n", modes[config->mode]);
         printf("flush-ms = %u\n", config->flush_ms);
+        printf("flush-bytes = %" PRIu64 "\n", config->flush_bytes);
         printf("checkpoint-bytes = %" PRIu64 "\n", config->checkpoint_bytes);
+        if (config->checkpoint_ns)
+                printf("checkpoint-every = %" PRIu64 "ms\n", config->checkpoint_ns / 1000000);
+        else
+                printf("checkpoint-every = off\n");
+        printf("on-disk-error = %s\n", troubles[config->trouble]);
         printf("io = %s\n", ios[config->io]);
         printf("clients = %u\n", config->clients);
         if (config->history_bytes)
@@ -397,7 +455,9 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                 .clients = 256,
                 .mode = SB_LOG_BATCHED,
                 .flush_ms = 100,
+                .flush_bytes = 1u << 20,
                 .checkpoint_bytes = 100u << 20,
+                .checkpoint_ns = UINT64_C(1800000000000),
                 .history_bytes = UINT64_MAX};
         struct wishes wishes = {0};
         int option;

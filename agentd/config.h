@@ -16,6 +16,9 @@
 
 enum sb_config_hugepages { SB_HUGEPAGES_AUTO, SB_HUGEPAGES_REQUIRE, SB_HUGEPAGES_OFF };
 
+/* What a bus does that cannot write its log. */
+enum sb_config_trouble { SB_TROUBLE_CONTINUE, SB_TROUBLE_READ_ONLY, SB_TROUBLE_STOP };
+
 #define SB_EXIT_FAILURE 1
 #define SB_EXIT_USAGE   2
 
@@ -26,7 +29,10 @@ struct sb_config {
         enum sb_log_mode mode;
         enum sb_wal_backend io;
         uint32_t flush_ms;
+        uint64_t flush_bytes; /* of changes in a batch, about */
         uint64_t checkpoint_bytes;
+        uint64_t checkpoint_ns; /* 0: not by time */
+        enum sb_config_trouble trouble;
         uint64_t recover_to;      /* a cut; 0: the last one */
         uint64_t history_bytes;   /* that history rules may keep; UINT64_MAX: a quarter of the
                                      segment; 0: any number */

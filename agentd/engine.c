@@ -186,15 +186,18 @@ static void engine_look_after_log(struct sb_engine *engine)
                 sb_log("the log (pid %d) cannot be watched: %s", r, strerror(errno));
 }
 
-/* The log has ended: its record is reaped as a client's. */
-static void engine_hear_log(struct sb_engine *engine)
+/* The log has ended: its record is reaped as a client's. Return: SB_ENGINE_FAILED: go on; or how
+ * the engine ends. */
+static enum sb_engine_end engine_hear_log(struct sb_engine *engine)
 {
         const struct sb_segment *segment = &engine->handle.segment;
         uint32_t slot = sb_durable_slot(segment), generation;
         int status = 0;
 
         if (waitpid(engine->log_pid, &status, WNOHANG) != engine->log_pid)
-                return;
+                return SB_ENGINE_FAILED;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == SB_WAL_PROCESS_GAVE_UP)
+                return SB_ENGINE_GAVE_UP;
         sb_log("the log (pid %d) ended with status %d; starting another", (int)engine->log_pid,
                 WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
         close(engine->log_fd);
@@ -202,6 +205,7 @@ static void engine_hear_log(struct sb_engine *engine)
         if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
                 sb_reap_record(&engine->handle, slot, generation);
         engine_look_after_log(engine);
+        return SB_ENGINE_FAILED;
 }
 
 /* The bus is not served any more: the log writes what is there, and ends. Otherwise this process
@@ -303,8 +307,7 @@ static enum sb_engine_end engine_dispatch(
                 engine_set_timer(engine, TICK_NS);
                 break;
         case SB_EVENT_LOG:
-                engine_hear_log(engine);
-                break;
+                return engine_hear_log(engine);
         case SB_EVENT_CLIENT:
                 sb_reaper_ready(engine, index);
                 break;

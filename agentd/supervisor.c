@@ -190,6 +190,8 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
         supervisor->channel = supervisor_close_fd(supervisor->channel);
         signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_GAVE_UP)
+                return -1;
         if (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_UNSOUND)
                 return supervisor_replace_segment(supervisor);
         if (signal)

@@ -11,7 +11,7 @@ _agentctl()
 {
         local commands
         commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
-        commands+=' load watch wait top check log verify version help'
+        commands+=' load watch wait top check log verify checkpoint version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -35,7 +35,9 @@ _agentctl()
                 case ${words[i]} in
                 -b | --bus)
                         i=$((i + 1)) bus=(-b "${words[i]/#\~/$HOME}") ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --flush-ms)
+                        i=$((i + 1)) ;;
+                --flush-bytes | --checkpoint-bytes | --checkpoint-every | --on-disk-error | --io | --recover-to)
                         i=$((i + 1)) ;;
                 --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until | --from)
                         i=$((i + 1)) ;;
@@ -61,7 +63,15 @@ _agentctl()
                 mapfile -t COMPREPLY < <(compgen -W 'auto require off' -- "$word")
                 return ;;
         --durability)
-                mapfile -t COMPREPLY < <(compgen -W 'volatile' -- "$word")
+                mapfile -t COMPREPLY < <(compgen -W 'batched volatile strict' -- "$word")
+                return ;;
+        --on-disk-error)
+                mapfile -t COMPREPLY < <(compgen -W 'continue read-only stop' -- "$word")
+                return ;;
+        --io)
+                mapfile -t COMPREPLY < <(compgen -W 'auto uring sync' -- "$word")
+                return ;;
+        --flush-ms | --flush-bytes | --checkpoint-bytes | --checkpoint-every | --recover-to)
                 return ;;
         --at)
                 mapfile -t COMPREPLY < <(compgen -W "now $(_agentctl_words "$program" "${bus[@]}" mark)" -- "$word")
@@ -73,7 +83,9 @@ _agentctl()
         esac
         case $command in
         '') options="$commands $options" ;;
-        start) options='--size --hugepages --durability --clients --max-snapshot-age --history-memory' ;;
+        start)
+                options='--size --hugepages --clients --durability --flush-ms --flush-bytes --checkpoint-bytes'
+                options+=' --checkpoint-every --on-disk-error --io --recover-to --max-snapshot-age --history-memory' ;;
         evict) options+=' --kill --pid' ;;
         mark) options+=' --drop' ;;
         keep | restore) options+=' --prefix' ;;

@@ -14,13 +14,15 @@ _agentctl()
         integer operands=0 i
 
         verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore dump)
-        verbs+=(load watch wait top check log verify version help)
+        verbs+=(load watch wait top check log verify checkpoint version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
                 -b | --bus)
                         i=$((i + 1)) bus=(-b ${${(Q)words[i]}/#\~/$HOME}) ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --flush-ms)
+                        i=$((i + 1)) ;;
+                --flush-bytes | --checkpoint-bytes | --checkpoint-every | --on-disk-error | --io | --recover-to)
                         i=$((i + 1)) ;;
                 --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until | --from)
                         i=$((i + 1)) ;;
@@ -46,8 +48,16 @@ _agentctl()
                 compadd -- auto require off
                 return ;;
         --durability)
-                compadd -- volatile
+                compadd -- batched volatile strict
                 return ;;
+        --on-disk-error)
+                compadd -- continue read-only stop
+                return ;;
+        --io)
+                compadd -- auto uring sync
+                return ;;
+        --flush-ms | --flush-bytes | --checkpoint-bytes | --checkpoint-every | --recover-to)
+                return 1 ;;
         --at)
                 compadd -- now ${(f)"$(_agentctl_words $program $bus mark)"}
                 return ;;
@@ -58,7 +68,9 @@ _agentctl()
         esac
         case $command in
         '') offers=($verbs $offers) ;;
-        start) offers=(--size --hugepages --durability --clients --max-snapshot-age --history-memory) ;;
+        start)
+                offers=(--size --hugepages --clients --durability --flush-ms --flush-bytes --checkpoint-bytes)
+                offers+=(--checkpoint-every --on-disk-error --io --recover-to --max-snapshot-age --history-memory) ;;
         evict) offers+=(--kill --pid) ;;
         mark) offers+=(--drop) ;;
         keep | restore) offers+=(--prefix) ;;

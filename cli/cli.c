@@ -174,6 +174,12 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                 return CLI_FAILED;
         case SB_E_NOT_DURABLE:
                 return cli_fail_durable(cli, what);
+        case -EROFS:
+                cli_say("%s: nothing was written: the log cannot be written, and the bus was "
+                        "started with --on-disk-error read-only. `agentctl %sstat` says how it is "
+                        "now, %s/agentd.log more",
+                        what, words, cli_directory_of(cli));
+                return CLI_FAILED;
         case -EPROTONOSUPPORT:
                 cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use "
                         "its own agentctl",

@@ -91,6 +91,7 @@ int cli_dump(struct cli *cli);
 int cli_load(struct cli *cli);
 int cli_log(struct cli *cli);
 int cli_verify(struct cli *cli);
+int cli_checkpoint(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);

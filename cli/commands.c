@@ -176,6 +176,12 @@ const struct cli_command cli_commands[] = {
                 "bytes; with --values the value, as scan shows it. The file is read, and no agentd "
                 "is needed or disturbed.\n"
                 "What is damaged ends the list, is said, and gives exit code 1."},
+        {"checkpoint", "", "have the log copy the whole bus now, and wait for that", "", 0, 0,
+                cli_checkpoint,
+                "What was written before is not needed any more then: agentd uses its files again, "
+                "and a start reads less.\n"
+                "agentd does it by itself when the log has grown by --checkpoint-bytes, or after "
+                "--checkpoint-every. Writers go on."},
         {"verify", "[DIR|FILE|-]", "say whether a log or a dump is whole, and what to do", "", 0, 1,
                 cli_verify,
                 "DIR has a bus's log: that of -b without it. FILE is what dump wrote. Nothing is "

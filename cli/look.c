@@ -59,6 +59,16 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_number("durable", stat->durable);
         cli_json_number("log_errno", (uint64_t)stat->log_error);
         cli_json_number("log_pid", stat->log_pid);
+        cli_json_number("log_lag_ms", stat->log.lag_ns / 1000000);
+        cli_json_number("log_batches", stat->log.batches);
+        cli_json_number("log_batch_bytes_max", stat->log.batch_most);
+        cli_json_number("log_bytes", stat->log.bytes);
+        cli_json_number("log_user_bytes", stat->log.user_bytes);
+        cli_json_number("log_copies", stat->log.copies);
+        cli_json_list_begin("log_syncs");
+        for (uint32_t i = 0; i < SB_LOG_SYNCS; i++)
+                cli_json_list_number(stat->log.syncs[i]);
+        cli_json_list_end();
         cli_json_number("age_ms", stat->age_ns / 1000000);
         cli_json_number("keeper_pid", stat->supervisor_pid);
         cli_json_number("engine_pid", stat->engine_pid);
@@ -66,8 +76,58 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_end();
 }
 
+static const char *look_us_words(uint64_t us, char text[static 32])
+{
+        if (us < 1000)
+                snprintf(text, 32, "%" PRIu64 " us", us);
+        else if (us < 1000000)
+                snprintf(text, 32, "%.0f ms", (double)us / 1e3);
+        else
+                snprintf(text, 32, "%.0f s", (double)us / 1e6);
+        return text;
+}
+
+/* How long the disk took: the share of each time that there was. */
+static void look_print_syncs(const struct sb_admin_log *log)
+{
+        const char *between = "up to ";
+        char time[32];
+
+        if (log->batches == 0)
+                return;
+        printf("disk         a batch's last write and its sync: ");
+        for (uint32_t i = 0; i < SB_LOG_SYNCS; i++) {
+                if (log->syncs[i] == 0)
+                        continue;
+                printf("%s%s %.3g %%", between, look_us_words(UINT64_C(1) << i, time),
+                        100.0 * (double)log->syncs[i] / (double)log->batches);
+                between = ", ";
+        }
+        printf("\n");
+}
+
+static void look_print_log_counts(const struct sb_admin_log *log)
+{
+        char mean[32], most[32];
+
+        printf("log          %" PRIu64 " batches, the mean %s, the largest %s; %.2f bytes written "
+               "for each of keys and values; %" PRIu64 " copies of the bus",
+                log->batches,
+                cli_bytes_words(log->batches == 0 ? 0 : log->bytes / log->batches, mean),
+                cli_bytes_words(log->batch_most, most),
+                log->user_bytes == 0 ? 0.0 : (double)log->bytes / (double)log->user_bytes,
+                log->copies);
+        if (log->copy_all != 0)
+                printf(", and %.0f %% of another",
+                        100.0 * (double)log->copy_done / (double)log->copy_all);
+        printf("\n");
+        look_print_syncs(log);
+}
+
 static void look_print_log(const struct sb_admin_stat *stat)
 {
+        char age[32];
+
         if (stat->durability < SB_BATCHED)
                 printf("durability   volatile: nothing survives power loss\n");
         else if (stat->log_error)
@@ -75,11 +135,14 @@ static void look_print_log(const struct sb_admin_stat *stat)
                        ". NOTHING BECOMES DURABLE NOW, the log cannot be written: %s\n",
                         look_durability(stat), stat->durable, strerror(stat->log_error));
         else if (stat->log_pid)
-                printf("durability   %s, up to cut %" PRIu64 "; the log is process %u\n",
-                        look_durability(stat), stat->durable, stat->log_pid);
+                printf("durability   %s, up to cut %" PRIu64 ", %s ago; the log is process %u\n",
+                        look_durability(stat), stat->durable, cli_age_words(stat->log.lag_ns, age),
+                        stat->log_pid);
         else
                 printf("durability   %s, up to cut %" PRIu64 "; the log does not run\n",
                         look_durability(stat), stat->durable);
+        if (stat->durability >= SB_BATCHED)
+                look_print_log_counts(&stat->log);
 }
 
 static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)

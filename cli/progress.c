@@ -55,6 +55,21 @@ void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t by
         progress->shown = true;
 }
 
+void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t all)
+{
+        char text[LINE_MAX + 1];
+        uint64_t now_ns = progress_now_ns();
+
+        if (!progress->wanted || now_ns < progress->next_ns || all == 0)
+                return;
+        progress->next_ns = now_ns + EVERY_NS;
+        snprintf(text, sizeof(text), "%s: %2.0f %%", progress->what,
+                100.0 * (double)done / (double)all);
+        fprintf(stderr, "\r%-*s", LINE_MAX, text);
+        fflush(stderr);
+        progress->shown = true;
+}
+
 void cli_progress_end(struct cli_progress *progress)
 {
         if (progress->shown)

@@ -22,6 +22,8 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_t bytes_max);
 /* So many keys and bytes are done. Cost: mostly that of a comparison. */
 void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes);
+/* So much of all is done, of something that another process does. */
+void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t all);
 void cli_progress_end(struct cli_progress *progress);
 /* The same for one call that cannot say how far it is: @what stands there when it takes longer than
  * a second, until it is told NULL. Static text of one line; it uses the alarm. */

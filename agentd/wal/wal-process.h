@@ -11,9 +11,11 @@
  * A batch begins when --flush-ms have passed and something has changed, and at once where a client
  * waits for one. Those that come while a batch is on its way share the next one.
  *
+ * Where the disk has trouble, clients that wait are told, and the log tries again each second; what
+ * it does besides --on-disk-error says.
+ *
  * Always true: one log writes into a directory, which a lock says: one that hangs in the disk keeps
- * it, and the next one waits. `durable` is raised behind the disk's answer. No file is written
- * while the log is pinned: it copies what changed into memory of its own first.
+ * it, and the next one waits.
  */
 #ifndef SB_WAL_PROCESS_H
 #define SB_WAL_PROCESS_H
@@ -22,6 +24,9 @@
 
 #include "agentd/config.h"
 #include "shm/layout/segment.h"
+
+/* Its exit status, where the log cannot be written and agentd is to stop then. */
+#define SB_WAL_PROCESS_GAVE_UP 3
 
 /* Start the log of the bus in this directory; the caller has @segment mapped. Return: its pid, of
  * which *ret_pidfd is; -errno. The child does not return. */

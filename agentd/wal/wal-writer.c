@@ -30,6 +30,7 @@ struct sb_wal_writer {
         uint32_t frame_index, buffer;
         uint32_t payload_len, payload_room;
         uint64_t stream_offset;
+        uint64_t written;
         bool unsynced; /* a seeded fault has put off a sync */
 };
 
@@ -197,6 +198,7 @@ static int wal_writer_flush(struct sb_wal_writer *writer, bool last)
         if (r)
                 return r;
         writer->offset += space;
+        writer->written += space;
         writer->stream_offset += writer->payload_len;
         writer->frame_index++;
         writer->buffer ^= 1;
@@ -311,6 +313,11 @@ void sb_wal_writer_durable(
 {
         *ret_sequence = writer->sequence;
         *ret_cut = writer->cut;
+}
+
+uint64_t sb_wal_writer_written(const struct sb_wal_writer *writer)
+{
+        return writer->written;
 }
 
 uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer)

@@ -65,6 +65,8 @@ int sb_wal_writer_end(struct sb_wal_writer *writer);
 void sb_wal_writer_durable(
         const struct sb_wal_writer *writer, uint64_t *ret_sequence, uint64_t *ret_cut);
 
+/* Bytes that were written into files, ever. */
+uint64_t sb_wal_writer_written(const struct sb_wal_writer *writer);
 /* Bytes of all files of the log, with what is not written in them yet. */
 uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer);
 

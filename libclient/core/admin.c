@@ -30,7 +30,6 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
-#include "shm/notify/durable.h"
 #include "shm/upkeep/check.h"
 
 #define BATCH_MAX 32u /* guards that one call takes at once, as a history does */
@@ -125,27 +124,6 @@ enum sb_admin_full sb_admin_full(const struct sb_bus *bus)
         return open == count ? SB_ADMIN_FULL_CUTS : SB_ADMIN_FULL_MEMORY;
 }
 
-int sb_admin_log_error(const struct sb_bus *bus)
-{
-        const struct sb_segment *segment = &bus->handle.segment;
-
-        /* Relaxed: for people. */
-        return sb_durable_is_logged(segment) ? (int)sb_load_relaxed(&segment->super->log_error)
-                                             : -1;
-}
-
-static void admin_look_at_log(const struct sb_segment *segment, struct sb_admin_stat *stat)
-{
-        /* Relaxed, both: for people. */
-        stat->durability = sb_load_relaxed(&segment->super->log_mode);
-        stat->log_error = (int)sb_load_relaxed(&segment->super->log_error);
-        if (!sb_durable_is_logged(segment))
-                return;
-        stat->durable = sb_durable_cut(segment);
-        if (sb_roster_state(segment, sb_durable_slot(segment), NULL) == SB_RECORD_ATTACHED)
-                stat->log_pid = sb_record_at(segment, sb_durable_slot(segment))->pid;
-}
-
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
 {
         const struct sb_segment *segment = &bus->handle.segment;
@@ -174,7 +152,7 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.history_limit = sb_load_relaxed(&super->history_limit);
         for (uint32_t i = 0; i < segment->geometry.mark_count; i++)
                 stat.marks += sb_load_relaxed(&segment->marks[i].owner) != 0;
-        admin_look_at_log(segment, &stat);
+        sb_admin_log_read(segment, &stat);
         admin_count_units(segment, &stat);
         admin_count_clients(segment, &stat);
         for (uint64_t bucket = 0; bucket < stat.buckets;) {

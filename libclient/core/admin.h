@@ -18,6 +18,19 @@
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
 #include "shm/layout/report.h"
+#include "shm/layout/superblock.h"
+
+/* What the log of a bus has done since the segment was made. */
+struct sb_admin_log {
+        uint64_t lag_ns;              /* what was written longer ago is durable */
+        uint64_t batches, batch_most; /* most: bytes of the largest */
+        uint64_t bytes, user_bytes;   /* that were written; keys and values in them that changed */
+        uint64_t copies;              /* of the bus, that were written to their end */
+        uint64_t copy_done, copy_all; /* of one that goes on, in parts; 0, 0: none does */
+        uint64_t syncs[SB_LOG_SYNCS]; /* [n]: last writes of a batch with their syncs that took up
+                                         to 2^n us, and more than half of that; the last: and those
+                                         that took longer */
+};
 
 struct sb_admin_stat {
         uint64_t segment_bytes;
@@ -42,6 +55,7 @@ struct sb_admin_stat {
         int log_error;       /* errno: why nothing becomes durable now; 0: it does */
         uint64_t durable;    /* the last cut that survives power loss */
         uint32_t log_pid;    /* 0: the log does not run */
+        struct sb_admin_log log;
 };
 
 struct sb_admin_client {
@@ -113,6 +127,17 @@ enum sb_admin_full sb_admin_full(const struct sb_bus *bus);
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 /* What the log has met: errno; 0: nothing; -1: the bus has none. Cost: two loads. */
 int sb_admin_log_error(const struct sb_bus *bus);
+
+/* What there is in @stat of the log. */
+void sb_admin_log_read(const struct sb_segment *segment, struct sb_admin_stat *stat);
+/* What it has done. Zeros: the bus has no log. */
+void sb_admin_log_counts(const struct sb_bus *bus, struct sb_admin_log *ret);
+/* Have the log copy the whole bus, as it is from now on; *ret_number names the copy. Return: 0;
+ * SB_E_NOT_DURABLE: the bus has no log; SB_E_DETACHED. */
+int sb_admin_log_copy(struct sb_bus *bus, uint64_t *ret_number);
+/* Wait until that copy is durable. Return: 0; SB_E_TIMED_OUT; SB_E_NOT_DURABLE: the disk has
+ * trouble; SB_E_DETACHED; -EINTR. */
+int sb_admin_log_wait(struct sb_bus *bus, uint64_t number, uint64_t deadline_ns);
 
 /* Describe the first attached client from record *number on; *number moves behind it. Return: 0,
  * SB_E_NOT_FOUND, SB_E_DETACHED. Cost: a look at each guard word of that record. */

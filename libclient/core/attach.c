@@ -265,7 +265,7 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         if (sb_segment_serving(segment))
                 return false;
         /* Relaxed: the value alone matters. */
-        if (sb_load_relaxed(&super->state) != SB_SEGMENT_SERVING)
+        if (!(sb_load_relaxed(&super->state) & SB_SEGMENT_SERVING))
                 return true;
         /* Supervisor and engine are dead, or a new engine was started just now and has not written
          * so yet. The listening socket lives as long as one of them does, and the kernel names the

@@ -141,7 +141,7 @@ bool sb_bus_lost(struct sb_bus *bus)
                 bus->lost = bus->lost || sb_attach_lost(&bus->home->place, segment);
         else
                 /* Relaxed: the value alone matters. */
-                bus->lost = sb_load_relaxed(&segment->super->state) != SB_SEGMENT_SERVING;
+                bus->lost = !(sb_load_relaxed(&segment->super->state) & SB_SEGMENT_SERVING);
         return bus->lost;
 }
 

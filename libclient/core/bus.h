@@ -154,6 +154,14 @@ static inline bool sb_bus_usable(const struct sb_bus *bus)
                SB_LIKELY(sb_segment_serving(&bus->handle.segment));
 }
 
+/* The same for a write: a bus that is read-only is not. */
+static inline bool sb_bus_writable(const struct sb_bus *bus)
+{
+        /* Relaxed: as in sb_bus_detached(). */
+        return SB_LIKELY(sb_load_relaxed(bus->alive) == SB_BUS_ALIVE) &&
+               SB_LIKELY(sb_segment_writable(&bus->handle.segment));
+}
+
 /* Whether @key can be a key. Return: 0, -EINVAL, -ENAMETOOLONG. */
 static inline int sb_bus_key_check_len(size_t key_len_max, struct sb_bytes key)
 {

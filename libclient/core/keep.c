@@ -49,6 +49,8 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
         /* Rules do not apply to the bus's own keys (shm/history/rules.h), so none says so. */
         if ((r == 0 || r == SB_E_DETACHED) && sb_write_key(key) != 0)
                 r = -EPERM;
+        if (r == 0)
+                r = sb_write_open(bus);
         if (r != 0)
                 return r;
         return sb_bus_result(

@@ -42,6 +42,8 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
         if (r == 0 || r == SB_E_DETACHED)
                 refused = marks_check_new(name);
         if (r == 0 && refused == 0)
+                refused = sb_write_open(bus);
+        if (r == 0 && refused == 0)
                 r = sb_bus_result(
                         bus, sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut));
         return refused != 0 ? refused : r;
@@ -62,6 +64,7 @@ int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
         int r = marks_check(bus, name);
 
         SB_USE(bus, sb_mark_drop(bus, name));
+        r = r != 0 ? r : sb_write_open(bus);
         return r != 0 ? r
                       : sb_bus_result(
                                 bus, sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len));

@@ -24,10 +24,13 @@ const char *sb_strerror(int result)
                 return words;
                 SB_RESULTS(CASE)
 #undef CASE
-        /* What the system says of these two does not tell a caller what to do. */
+        /* What the system says of these does not tell a caller what to do. */
         case -ECONNREFUSED:
                 return "connection refused: no agentd serves the bus, or the one that was started "
                        "has ended; the last line of agentd.log in the bus's directory says why";
+        case -EROFS:
+                return "the bus is read-only: its log cannot be written, see its status for the "
+                       "cause";
         case -ENOTSUP:
                 return "not supported: not in this version; of accesses, ask sb_open() for SB_PEER";
         }

@@ -530,6 +530,8 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
                 r = sb_bus_check_txn(txn);
         if (r == 0)
                 r = sb_write_able(txn->bus, how);
+        if (r == 0 && txn->write_set.count > 0)
+                r = sb_write_open(txn->bus);
         if (r != 0)
                 return r;
         cut = txn->cut;

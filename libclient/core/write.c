@@ -25,6 +25,7 @@
 #include "ring/op/put.h"
 #include "ring/op/write.h"
 #include "shm/base/assert.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -63,6 +64,16 @@ int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
         if (how->durability >= SB_BATCHED && !sb_durable_is_logged(&bus->handle.segment))
                 return SB_E_NOT_DURABLE;
         return how->ttl_ns != 0 ? -ENOTSUP : 0;
+}
+
+int sb_write_open(const struct sb_bus *bus)
+{
+        /* Relaxed: the value alone matters. A write that is past this when the bus turns read-only
+         * happens. Fault WRITES_UNREFUSED: not asked. */
+        return sb_load_relaxed(&bus->handle.segment.super->state) == SB_SEGMENT_READ_ONLY &&
+                               !SB_FAULT(WRITES_UNREFUSED)
+                       ? -EROFS
+                       : 0;
 }
 
 static uint64_t write_now_ns(const struct sb_bus *bus)
@@ -216,7 +227,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten write_short(str
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
-        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) || SB_UNLIKELY(!bus->plain) ||
+        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_writable(bus)) || SB_UNLIKELY(!bus->plain) ||
                 SB_UNLIKELY(!key.data) || SB_UNLIKELY(!value.data))
                 return SB_OVERWRITE_LEFT;
         if (SB_LIKELY(sb_find_two_words(key.len)))
@@ -251,6 +262,7 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         r = sb_write_able(bus, how);
+        r = r != 0 ? r : sb_write_open(bus);
         if (r != 0)
                 return r;
         write->key = key.data;

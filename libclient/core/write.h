@@ -15,6 +15,9 @@ int sb_write_key(struct sb_bytes key);
 /* Whether this bus does what was asked for properly. @how may be NULL. Return: 0, SB_E_DENIED,
  * SB_E_NOT_DURABLE, -ENOTSUP. */
 int sb_write_able(const struct sb_bus *bus, const struct sb_write *how);
+/* Whether the bus takes writes now. Return: 0; -EROFS: it cannot make them durable, and was started
+ * with --on-disk-error read-only. */
+int sb_write_open(const struct sb_bus *bus);
 
 /* Behind the write, which is in @cut: wait until it is durable, if @how or the bus asks for that.
  * Return: 0; SB_E_TIMED_OUT, SB_E_NOT_DURABLE, SB_E_DETACHED, -EINTR: it is visible. */

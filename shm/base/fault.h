@@ -130,6 +130,8 @@
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
         X(RECOVER_HEADLESS, "a log without its first files is taken for a whole one")              \
         X(LOG_PAIR_LATE, "the log says behind the durable cut which batch has it")                 \
+        X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
+        X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \
         X(COPY_WITHOUT_FLOORS, "the log's copy of the bus ends without the floors of buckets")     \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \
         X(DURABLE_UNASKED, "a client sleeps without another look at what is durable")              \

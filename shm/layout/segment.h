@@ -97,17 +97,29 @@ static inline struct sb_word64 *sb_record_opened(
         return sb_record_magazine(segment, record) + segment->geometry.magazine_count;
 }
 
-/* Whether a daemon serves the segment: false when it was replaced, and when supervisor and engine
- * are both dead. The latter may be for a moment only, while an engine that was just started has not
- * said so yet (sb_attach_lost() knows). */
-static inline bool sb_segment_serving(const struct sb_segment *segment)
+/* Whether supervisor or engine live. That neither does may be so for a moment only, while an engine
+ * that was just started has not said so yet (sb_attach_lost() knows). */
+static inline bool sb_segment_has_daemon(const struct sb_segment *segment)
 {
         const struct sb_superblock *super = segment->super;
 
         /* Relaxed: the values alone matter; nothing is read because of them. */
-        return sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING &&
-               !(sb_load_relaxed(&super->supervisor_life) & sb_load_relaxed(&super->engine_life) &
-                       SB_LIFE_DIED);
+        return !(sb_load_relaxed(&super->supervisor_life) & sb_load_relaxed(&super->engine_life) &
+                 SB_LIFE_DIED);
+}
+/* Whether a daemon serves the segment: false also when it was replaced. */
+static inline bool sb_segment_serving(const struct sb_segment *segment)
+{
+        /* Relaxed: as above. */
+        return (sb_load_relaxed(&segment->super->state) & SB_SEGMENT_SERVING) &&
+               sb_segment_has_daemon(segment);
+}
+/* The same, and clients may write. */
+static inline bool sb_segment_writable(const struct sb_segment *segment)
+{
+        /* Relaxed: as above. */
+        return sb_load_relaxed(&segment->super->state) == SB_SEGMENT_SERVING &&
+               sb_segment_has_daemon(segment);
 }
 
 /* ---- units and blocks ---- */

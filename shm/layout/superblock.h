@@ -32,7 +32,7 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 5u
+#define SB_LAYOUT_VERSION 6u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
@@ -74,7 +74,14 @@ struct sb_geometry {
 };
 static_assert(sizeof(struct sb_geometry) == 128, "geometry");
 
-enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
+/* Odd: it is served. READ_ONLY: and no client writes, for nothing becomes durable. */
+enum sb_segment_state {
+        SB_SEGMENT_SERVING = 1,
+        SB_SEGMENT_REPLACED = 2,
+        SB_SEGMENT_READ_ONLY = 3,
+};
+
+#define SB_LOG_SYNCS 24u
 #define SB_LIFE_DIED UINT32_C(0x40000000) /* FUTEX_OWNER_DIED */
 
 /* Prefixes are watched: two bits, used in turn (notify/prefix.h). */
@@ -103,7 +110,8 @@ struct sb_superblock {
         struct sb_word64 era;         /* SB_ERA_MIN at first; any reclaimer, CAS, only up */
         struct sb_word64 birth_floor; /* a birth before this era is a label; a sweeper at the end of
                                          a whole sweep, CAS, only up */
-        struct sb_word32 state;       /* enum sb_segment_state; supervisor, engine */
+        struct sb_word32 state;       /* enum sb_segment_state; supervisor, engine; between the odd
+                                         ones the log, CAS */
         struct sb_word32 supervisor_life; /* the supervisor's; supervisor, kernel */
         uint32_t zero2;
         struct sb_word32 engine_life; /* the engine's; engine, kernel */
@@ -181,6 +189,22 @@ struct sb_superblock {
         /* {sequence, cut} of a batch, at 2 * (sequence % 2): one of the two has the cut that is
          * durable. The log, before it raises `durable`. */
         struct sb_word64 log_batch[4];
+
+        /* Lines 26 to 30: copies of the bus in the log (ring/log/batch.h), counted from 1, and what
+         * the log counts for people. The log, but for the first word. */
+        struct sb_word64 copies_wanted; /* some client waits for the end of this one; any client,
+                                           CAS, only up */
+        struct sb_word64 copies_begun, copies_ended; /* ended first goes on, at a log's beginning */
+        struct sb_word64 copy_done, copy_all;        /* of the one under way, in parts */
+        struct sb_word64 log_cut_ns; /* realtime: what was written before is durable */
+        struct sb_word64 log_batches;
+        struct sb_word64 log_batch_most; /* bytes of the largest */
+        struct sb_word64 log_bytes;      /* that were written */
+        struct sb_word64 log_user_bytes; /* keys and values that were changed, in these */
+        uint64_t pad8[6];
+        struct sb_word64 log_syncs[SB_LOG_SYNCS]; /* [n]: last writes with their syncs that took up
+                                                     to 2^n us, and more than half of that; the
+                                                     last: and those that took longer */
 };
 static_assert(SB_RECORDS_MAX % 64 == 0, "roster");
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");
@@ -192,7 +216,9 @@ static_assert(offsetof(struct sb_superblock, mark_high) == 9 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, roster) == 12 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, prefix_lengths) == 20 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, durable) == 25 * SB_LINE, "line");
-static_assert(sizeof(struct sb_superblock) == 1664, "superblock");
+static_assert(offsetof(struct sb_superblock, copies_wanted) == 26 * SB_LINE, "line");
+static_assert(offsetof(struct sb_superblock, log_syncs) == 28 * SB_LINE, "line");
+static_assert(sizeof(struct sb_superblock) == 1984, "superblock");
 
 /* ---- times ---- */
 

@@ -116,3 +116,25 @@ void sb_unlogged_take(const struct sb_segment *segment, sb_unlogged_visit *visit
 {
         unlogged_take_below(segment, segment->unlogged_levels - 1, 0, visit, context);
 }
+
+static uint64_t unlogged_count_below(
+        const struct sb_segment *segment, uint32_t level, uint64_t index)
+{
+        /* Relaxed: it is a guess by the time that it is used. */
+        uint64_t bits = sb_load_relaxed(&segment->unlogged[level][index]), count = 0;
+
+        if (!level)
+                return (uint64_t)__builtin_popcountll(bits);
+        for (; bits; bits &= bits - 1) {
+                uint64_t below = index * 64 + (uint64_t)__builtin_ctzll(bits);
+
+                if (unlogged_is_word(segment, level - 1, below))
+                        count += unlogged_count_below(segment, level - 1, below);
+        }
+        return count;
+}
+
+uint64_t sb_unlogged_count(const struct sb_segment *segment)
+{
+        return unlogged_count_below(segment, segment->unlogged_levels - 1, 0);
+}

@@ -177,6 +177,10 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 {"--checkpoint-bytes", "1000", "1M at least"},
                 {"--checkpoint-bytes", "x", "--checkpoint-bytes 100M"},
                 {"--io", "fast", "auto, uring or sync"},
+                {"--flush-bytes", "4095", "4K at least"},
+                {"--flush-bytes", "x", "--flush-bytes 1M"},
+                {"--checkpoint-every", "5", "30s, 10m or 1h, or off"},
+                {"--on-disk-error", "ignore", "continue, read-only or stop"},
                 {"--recover-to", "x", "the number of a cut"},
                 {"--recover-to", "7", "--durability batched or strict"},
                 {"--flush-ms", "0", "1 to 60000"},
@@ -366,7 +370,7 @@ static void test_check_config_makes_nothing(void)
         CHECK(strstr(daemon.said, "size = 1073741824\n"));
         SPAWN(&daemon, "--version");
         CHECK_EQ(daemon_ended(&daemon), 0);
-        CHECK(strstr(daemon.said, "layout 5"));
+        CHECK(strstr(daemon.said, "layout 6"));
         SPAWN(&daemon, "--help");
         CHECK_EQ(daemon_ended(&daemon), 0);
         CHECK(strstr(daemon.said, "--recover-to"));
@@ -380,8 +384,9 @@ static void test_check_config_says_what_each_option_comes_to(void)
         } cases[] = {
                 {"--check-config", "",
                         "size = 268435456\nhugepages = auto\ndurability = batched\n"
-                        "flush-ms = 100\ncheckpoint-bytes = 104857600\nio = auto\nclients = "
-                        "256\nhistory-memory = 67108864\n"
+                        "flush-ms = 100\nflush-bytes = 1048576\ncheckpoint-bytes = "
+                        "104857600\ncheckpoint-every = 1800000ms\non-disk-error = "
+                        "continue\nio = auto\nclients = 256\nhistory-memory = 67108864\n"
                         "max-snapshot-age = off\n"},
                 {"--size", "65536K", "\nsize = 67108864\n"},
                 {"--size", "64m", "history-memory = 16777216\n"},
@@ -395,6 +400,12 @@ static void test_check_config_says_what_each_option_comes_to(void)
                 {"--durability", "batched", "durability = batched\n"},
                 {"--durability", "strict", "durability = strict\n"},
                 {"--checkpoint-bytes", "1M", "checkpoint-bytes = 1048576\n"},
+                {"--flush-bytes", "4K", "flush-bytes = 4096\n"},
+                {"--checkpoint-every", "off", "checkpoint-every = off\n"},
+                {"--checkpoint-every", "90s", "checkpoint-every = 90000ms\n"},
+                {"--on-disk-error", "continue", "on-disk-error = continue\n"},
+                {"--on-disk-error", "read-only", "on-disk-error = read-only\n"},
+                {"--on-disk-error", "stop", "on-disk-error = stop\n"},
                 {"--io", "uring", "io = uring\n"},
                 {"--io", "sync", "io = sync\n"},
                 {"--flush-ms", "1", "flush-ms = 1\n"},

@@ -303,6 +303,8 @@ static const struct {
         {SB_FAULT_DURABLE_EARLY, "tests/api/api-faults"},
         {SB_FAULT_RECOVER_HEADLESS, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_LATE, "tests/api/api-faults"},
+        {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
+        {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
         {SB_FAULT_COPY_WITHOUT_FLOORS, "tests/api/api-faults"},
         {SB_FAULT_DURABLE_UNTOLD, "tests/unit/unit-faults"},
         {SB_FAULT_DURABLE_UNASKED, "tests/unit/unit-faults"},

@@ -1,0 +1,515 @@
+/* The log: batches onto the disk; see wal-log.h. */
+#include "agentd/wal/wal-log.h"
+
+#include <errno.h>
+#include <mimalloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agentd/log.h"
+#include "agentd/wal/wal-backend.h"
+#include "ring/wal/wal-entry.h"
+#include "shm/base/fault.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/history/times.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/notify/durable.h"
+#include "shm/notify/unlogged.h"
+
+#define SPARES 1u
+/* A copy goes on at this pace, unless the log grows so fast that it would not end in time. */
+#define COPY_BYTES    (256u << 10) /* of a batch */
+#define COPY_PAUSE_NS UINT64_C(10000000)
+#define COPY_FLOORS   65536u /* buckets that are looked at with a batch */
+
+static uint64_t wal_log_now(void)
+{
+        return sb_os_linux.now_ns(sb_os_linux.context);
+}
+
+/* ---- the writer ---- */
+
+/* Which batch has the cut that is durable. */
+static uint64_t wal_log_find_sequence(const struct sb_segment *segment, uint64_t durable)
+{
+        const struct sb_word64 *batch = segment->super->log_batch;
+
+        for (uint32_t i = 0; i < 4; i += 2)
+                /* A:durable, both. */
+                if (sb_load_acquire(&batch[i + 1]) == durable)
+                        return sb_load_acquire(&batch[i]);
+        return 0;
+}
+
+static int wal_log_open_writer(struct sb_wal_log *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+        uint64_t durable = sb_durable_cut(&log->handle.segment);
+        struct sb_wal_writer_options options = {.directory_fd = log->directory_fd,
+                .io = &log->io,
+                .hash_seed = super->seed,
+                .cut = durable,
+                .spares_wanted = SPARES};
+        const char *reason = NULL;
+        int r;
+
+        if (!log->io.context) {
+                r = sb_wal_backend_open(log->config->io, log->directory_fd, &log->io, &reason);
+                if (r)
+                        return r;
+                if (reason)
+                        sb_log("the log is written without io_uring: %s", reason);
+        }
+        memcpy(options.id, super->log_id, sizeof(options.id));
+        options.sequence = log->sequence = wal_log_find_sequence(&log->handle.segment, durable);
+        /* To begin at 0 would say that all files before count no more. */
+        if (durable && !log->sequence)
+                return -EBADMSG;
+        r = sb_wal_writer_open(&options, &log->writer);
+        if (!r)
+                log->written = sb_wal_writer_bytes(log->writer);
+        return r;
+}
+
+/* The writer, ready for a batch. */
+static int wal_log_ready(struct sb_wal_log *log)
+{
+        if (!log->writer)
+                return wal_log_open_writer(log);
+        return log->failed ? sb_wal_writer_resume(log->writer) : 0;
+}
+
+/* ---- a batch ---- */
+
+static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
+{
+        struct sb_wal_log *log = context;
+
+        if (!sb_wal_stage_add(&log->stage, entry))
+                return false;
+        if (entry->stamp > log->batch.above) {
+                log->changed += entry->key_len + entry->value_len + SB_WAL_ENTRY_HEAD;
+                log->users += entry->key_len + entry->value_len;
+        }
+        return true;
+}
+
+static int wal_log_room(uint64_t size, void *context)
+{
+        struct sb_wal_log *log = context;
+        int r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
+
+        return r ? r : sb_wal_stage_reserve(&log->stage, size);
+}
+
+/* A word of the bus, as an entry. */
+static int wal_log_add_word(struct sb_wal_log *log, uint64_t which, uint64_t value)
+{
+        struct sb_wal_entry entry = {.kind = SB_WAL_WORD, .which = which, .rev = value};
+
+        return sb_wal_writer_add(log->writer, &entry);
+}
+
+/* The floors of these buckets. */
+static int wal_log_add_floors(struct sb_wal_log *log, uint64_t first, uint64_t end)
+{
+        const struct sb_segment *segment = &log->handle.segment;
+        struct sb_wal_entry entry = {.kind = SB_WAL_FLOOR};
+        int r = wal_log_add_word(log, SB_WAL_WORD_BUCKETS, segment->bucket_count);
+
+        for (entry.which = first; entry.which < end && !r; entry.which++) {
+                entry.rev = sb_load_acquire(&segment->floors[entry.which]); /* A:floor. */
+                if (entry.rev)
+                        r = sb_wal_writer_add(log->writer, &entry);
+        }
+        return r;
+}
+
+/* All keys of the batch. */
+static int wal_log_each(struct sb_wal_log *log)
+{
+        int r = 0;
+
+        if (log->batch.whole) {
+                log->written = 0;
+                r = wal_log_add_word(log, SB_WAL_WORD_WHOLE, 0);
+        }
+        if (!r)
+                r = sb_batch_each(&log->handle, &log->batch, wal_log_take, wal_log_room, log);
+        return r ? r : sb_wal_stage_write(&log->stage, log->writer, &log->written);
+}
+
+static int wal_log_compare_cuts(const void *a, const void *b)
+{
+        const struct sb_moment *one = a, *other = b;
+
+        return (one->cut > other->cut) - (one->cut < other->cut);
+}
+
+/* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. */
+static int wal_log_add_times(struct sb_wal_log *log)
+{
+        const struct sb_segment *segment = &log->handle.segment;
+        struct sb_moment *moments = mi_malloc(
+                (size_t)segment->geometry.times_count * SB_TIME_LEVELS * sizeof(*moments));
+        struct sb_wal_entry entry = {.kind = SB_WAL_TIME};
+        uint32_t count, i;
+        int r = 0;
+
+        if (!moments)
+                return -ENOMEM;
+        count = sb_times_list(segment, moments);
+        qsort(moments, count, sizeof(*moments), wal_log_compare_cuts);
+        for (i = 0; i < count && !r; i++) {
+                if (moments[i].cut == entry.rev || moments[i].cut > log->batch.cut)
+                        continue;
+                entry.rev = moments[i].cut;
+                entry.which = moments[i].realtime_ns;
+                r = sb_wal_writer_add(log->writer, &entry);
+        }
+        mi_free(moments);
+        return r;
+}
+
+/* ---- a copy ---- */
+
+static bool wal_log_wants_copy(const struct sb_wal_log *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+
+        return log->written > log->config->checkpoint_bytes ||
+               (log->config->checkpoint_ns && log->written &&
+                       wal_log_now() - log->copied_ns >= log->config->checkpoint_ns) ||
+               /* A:copies, both. Fault COPY_UNWANTED: not asked. */
+               (sb_load_acquire(&super->copies_wanted) > sb_load_acquire(&super->copies_begun) &&
+                       !SB_FAULT(COPY_UNWANTED));
+}
+
+static void wal_log_count_begun(struct sb_wal_log *log)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+        uint64_t words = ((uint64_t)log->handle.segment.bucket_count + 63) / 64;
+
+        /* Relaxed: for people. */
+        sb_store_relaxed(&super->copy_done, 0);
+        sb_store_relaxed(&super->copy_all, words + log->handle.segment.bucket_count);
+        /* R:copies > A:copies. The log alone writes it. */
+        sb_store_release(&super->copies_begun, sb_load_relaxed(&super->copies_ended) + 1);
+}
+
+/* All that the copy is to have is durable, or a batch of the whole bus is: then those that were
+ * asked for before it began have ended, too. */
+static void wal_log_count_ended(struct sb_wal_log *log, bool whole)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+        uint64_t begun = sb_load_relaxed(&super->copies_begun); /* the log's own word */
+
+        if (whole && log->wanted > begun) {
+                begun = log->wanted;
+                sb_store_release(&super->copies_begun, begun); /* R:copies > A:copies. */
+        }
+        sb_store_release(&super->copies_ended, begun); /* R:copies > A:copies. */
+        log->copied_ns = wal_log_now();
+}
+
+/* Begin one when it is time; between two batches. */
+static void wal_log_begin_copy(struct sb_wal_log *log)
+{
+        if (log->copy.since || log->batch.all || !log->sequence || !wal_log_wants_copy(log))
+                return;
+        log->copy = (struct sb_wal_copy){
+                .since = log->sequence + 1, .above = log->batch.above, .words = 1};
+        log->written = 0;
+        sb_batch_copy(&log->batch);
+        wal_log_count_begun(log);
+}
+
+/* How many words of buckets come into the open batch. By the time that as much was changed again,
+ * all have been there: so fast writers cannot make the log grow for ever. */
+static uint64_t wal_log_copy_words(const struct sb_wal_log *log)
+{
+        uint64_t all = ((uint64_t)log->handle.segment.bucket_count + 63) / 64;
+        uint64_t wanted = (uint64_t)((double)all * (double)log->copy.changed /
+                                     (double)log->config->checkpoint_bytes);
+        uint64_t late = wanted > log->batch.copy_next ? wanted - log->batch.copy_next : 0;
+        uint64_t paced = log->copy.paced ? log->copy.words : 0;
+
+        return late > paced ? late : paced;
+}
+
+/* The piece of the copy that the open batch has. */
+static void wal_log_copy_some(struct sb_wal_log *log)
+{
+        uint64_t words;
+
+        if (!log->copy.since || log->batch.whole)
+                return;
+        log->copy.paced = log->begun_ns >= log->copy.due_ns;
+        if (log->copy.paced)
+                log->copy.due_ns = log->begun_ns + COPY_PAUSE_NS;
+        words = wal_log_copy_words(log);
+        sb_batch_copy_some(
+                &log->handle, &log->batch, words > UINT32_MAX ? UINT32_MAX : (uint32_t)words);
+}
+
+/* Behind the last key, the floors; with the last of them the copy is all that counts. Fault
+ * COPY_WITHOUT_FLOORS: it ends without. */
+static int wal_log_copy_floors(struct sb_wal_log *log)
+{
+        uint64_t count = log->handle.segment.bucket_count;
+        int r;
+
+        log->copy.floor_end = log->copy.floor_next;
+        if (!log->copy.since || log->batch.copying)
+                return 0;
+        log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
+                                      ? count
+                                      : log->copy.floor_next + COPY_FLOORS;
+        r = SB_FAULT(COPY_WITHOUT_FLOORS)
+                    ? 0
+                    : wal_log_add_floors(log, log->copy.floor_next, log->copy.floor_end);
+        return r || log->copy.floor_end < count
+                       ? r
+                       : wal_log_add_word(log, SB_WAL_WORD_SINCE, log->copy.since);
+}
+
+/* Old files go. */
+static void wal_log_release(struct sb_wal_log *log, uint64_t cut)
+{
+        int r = sb_wal_writer_release(log->writer, cut);
+
+        if (r)
+                sb_log("old files of the log stay in %s (%s)", log->config->place.directory,
+                        strerror(-r));
+}
+
+/* With the batch that was written. */
+static bool wal_log_copy_is_over(const struct sb_wal_log *log)
+{
+        return log->copy.since && log->copy.floor_end == log->handle.segment.bucket_count;
+}
+
+/* A batch is durable, and so is its piece of the copy. */
+static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
+{
+        struct sb_wal_copy *copy = &log->copy;
+
+        if (!copy->since)
+                return;
+        copy->floor_next = copy->floor_end;
+        if (copy->paced && bytes < COPY_BYTES / 2 && copy->words < log->handle.segment.bucket_count)
+                copy->words *= 2;
+        else if (copy->paced && bytes > COPY_BYTES && copy->words > 1)
+                copy->words /= 2;
+        if (!wal_log_copy_is_over(log))
+                return;
+        wal_log_release(log, copy->above);
+        *copy = (struct sb_wal_copy){0};
+}
+
+/* What the bus says of itself, behind the last look at a key. */
+static int wal_log_add_words(struct sb_wal_log *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+        int r;
+
+        /* A:history-floor, A:forgotten. */
+        r = wal_log_add_word(
+                log, SB_WAL_WORD_HISTORY_FLOOR, sb_load_acquire(&super->history_floor));
+        if (!r)
+                r = wal_log_add_word(
+                        log, SB_WAL_WORD_FORGOTTEN, sb_load_acquire(&super->forgotten));
+        if (!r && (log->batch.whole || log->copy.since == log->sequence + 1))
+                r = wal_log_add_times(log);
+        if (r)
+                return r;
+        return log->batch.whole ? wal_log_add_floors(log, 0, log->handle.segment.bucket_count)
+                                : wal_log_copy_floors(log);
+}
+
+/* The batch that is open, onto the disk. */
+static int wal_log_write(struct sb_wal_log *log)
+{
+        struct timespec boot;
+        uint64_t begun_ns;
+        int r;
+
+        clock_gettime(CLOCK_BOOTTIME, &boot);
+        log->cut_ns = sb_os_linux.realtime_ns(sb_os_linux.context);
+        r = sb_wal_writer_begin(log->writer, log->batch.cut, log->cut_ns,
+                (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec);
+        if (!r)
+                r = wal_log_each(log);
+        if (!r && sb_batch_turns_whole(&log->handle, &log->batch))
+                r = wal_log_each(log);
+        /* The disk may take its time, and memory be short. */
+        sb_batch_release(&log->handle, &log->batch);
+        if (!r)
+                r = wal_log_add_words(log);
+        if (r)
+                return r;
+        begun_ns = wal_log_now();
+        r = sb_wal_writer_end(log->writer);
+        log->sync_ns = wal_log_now() - begun_ns;
+        return r;
+}
+
+/* ---- a durable batch ---- */
+
+/* For people: the log alone writes these words, and they are read relaxed. */
+static void wal_log_add_count(struct sb_word64 *word, uint64_t count)
+{
+        sb_store_relaxed(word, sb_load_relaxed(word) + count);
+}
+
+static void wal_log_count(struct sb_wal_log *log, uint64_t bytes)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+        uint64_t us = log->sync_ns / 1000;
+        uint32_t bit = us < 2 ? 0 : 64u - (uint32_t)__builtin_clzll(us - 1);
+
+        sb_store_relaxed(&super->log_cut_ns, log->cut_ns);
+        wal_log_add_count(&super->log_batches, 1);
+        wal_log_add_count(&super->log_bytes, bytes);
+        wal_log_add_count(&super->log_user_bytes, log->users);
+        wal_log_add_count(&super->log_syncs[bit < SB_LOG_SYNCS ? bit : SB_LOG_SYNCS - 1], 1);
+        if (bytes > sb_load_relaxed(&super->log_batch_most))
+                sb_store_relaxed(&super->log_batch_most, bytes);
+        sb_store_relaxed(&super->copy_done, log->batch.copy_next + log->copy.floor_end);
+}
+
+/* The next batch is due when as much has changed as --flush-bytes, if it goes on as before this
+ * one. */
+static void wal_log_set_pace(struct sb_wal_log *log, uint64_t previous_ns)
+{
+        double longest = (double)log->config->flush_ms * 1e6;
+        double pause = (double)(log->begun_ns - previous_ns) * (double)log->config->flush_bytes /
+                       (double)(log->changed + 1);
+
+        log->pause_ns = (uint64_t)(pause < longest ? pause : longest);
+        log->each = log->changed / (log->marked ? log->marked : 1);
+}
+
+/* The batch is on the disk: say which one it is, before its cut is durable. So the next log finds
+ * the pair of the durable cut, wherever this one is killed. */
+static void wal_log_note(struct sb_wal_log *log)
+{
+        struct sb_word64 *slot;
+
+        log->sequence++;
+        slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
+        /* R:durable, both. The pair of the batch before stays as it is. */
+        sb_store_release(&slot[0], log->sequence);
+        sb_store_release(&slot[1], log->batch.cut);
+        /* Before clients are woken, too. */
+        if (log->batch.whole)
+                wal_log_count_ended(log, true);
+        else if (wal_log_copy_is_over(log))
+                wal_log_count_ended(log, false);
+}
+
+/* The batch has ended. Fault LOG_PAIR_LATE: it is noted behind that, and the log is killed between.
+ */
+static void wal_log_end(struct sb_wal_log *log, int r)
+{
+        if (!r && !SB_FAULT(LOG_PAIR_LATE))
+                wal_log_note(log);
+        sb_batch_end(&log->handle, &log->batch, !r);
+        if (!r && SB_FAULT(LOG_PAIR_LATE))
+                raise(SIGKILL);
+}
+
+/* Behind a durable batch: what may go, goes; what will be needed is made ready. No client waits. */
+static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes)
+{
+        if (log->batch.whole) {
+                log->copy = (struct sb_wal_copy){0};
+                wal_log_release(log, before);
+        }
+        wal_log_count_copy(log, bytes);
+        (void)sb_wal_writer_prepare(log->writer);
+}
+
+/* Fault DURABLE_EARLY: clients are told before the disk has answered. */
+static void wal_log_fault_early(struct sb_wal_log *log)
+{
+        if (!SB_FAULT(DURABLE_EARLY))
+                return;
+        /* R:durable, too early: that is the fault. */
+        sb_store_release(&log->handle.segment.super->durable, log->batch.cut);
+        sb_durable_tell(&log->handle.segment, 0);
+}
+
+int sb_wal_log_batch(struct sb_wal_log *log)
+{
+        const struct sb_superblock *super = log->handle.segment.super;
+        uint64_t before = log->batch.above, previous_ns = log->begun_ns, written, bytes;
+        int r = wal_log_ready(log);
+
+        if (r)
+                return r;
+        log->begun_ns = wal_log_now();
+        log->wanted = sb_load_acquire(&super->copies_wanted); /* A:copies. Before the cut. */
+        log->marked = sb_unlogged_count(&log->handle.segment);
+        wal_log_begin_copy(log);
+        if (sb_batch_begin(&log->handle, &log->batch))
+                return -EBUSY;
+        log->batch.whole = !log->sequence;
+        wal_log_copy_some(log);
+        written = log->written;
+        bytes = sb_wal_writer_written(log->writer);
+        log->changed = log->users = 0;
+        sb_wal_stage_clear(&log->stage);
+        wal_log_fault_early(log);
+        r = wal_log_write(log);
+        log->failed = r;
+        wal_log_end(log, r);
+        if (r)
+                return r > 0 ? -EAGAIN : r; /* what was written is dropped: another file begins */
+        log->copy.changed += log->changed;
+        wal_log_count(log, sb_wal_writer_written(log->writer) - bytes);
+        wal_log_set_pace(log, previous_ns);
+        sb_durable_tell(&log->handle.segment, 0);
+        wal_log_tidy(log, before, log->written < written ? log->written : log->written - written);
+        return 0;
+}
+
+/* ---- beginning and end ---- */
+
+void sb_wal_log_begin(struct sb_wal_log *log)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+
+        /* R:copies > A:copies. A copy that another log was at is lost with it. */
+        sb_store_release(&super->copies_begun, sb_load_relaxed(&super->copies_ended));
+        log->copied_ns = wal_log_now();
+        log->pause_ns = (uint64_t)log->config->flush_ms * 1000000u;
+}
+
+void sb_wal_log_end(struct sb_wal_log *log)
+{
+        log->writer = sb_wal_writer_close(log->writer);
+        sb_wal_backend_close(&log->io);
+}
+
+uint64_t sb_wal_log_due_ns(const struct sb_wal_log *log)
+{
+        return log->begun_ns + log->pause_ns;
+}
+
+uint64_t sb_wal_log_copy_due_ns(const struct sb_wal_log *log)
+{
+        if (log->copy.since)
+                return log->copy.due_ns;
+        return log->sequence && wal_log_wants_copy(log) ? 0 : UINT64_MAX;
+}
+
+bool sb_wal_log_is_full(const struct sb_wal_log *log)
+{
+        return sb_unlogged_count(&log->handle.segment) * (log->each + SB_WAL_ENTRY_HEAD) >=
+               log->config->flush_bytes;
+}

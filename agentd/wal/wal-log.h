@@ -1,0 +1,83 @@
+/*
+ * The log as the process that writes it has it: batches of what changed (ring/log/batch.h) onto the
+ * disk (wal-writer.h), and a copy of the bus now and then.
+ *
+ * One batch: begin -> read into the stage, from there into the writer -> words of the bus ->
+ * on the disk -> noted -> `durable` -> clients told -> old files let go.
+ *
+ * A copy of the bus goes into the log, a piece with each batch: first all keys, then, behind the
+ * last look at a key, the floors of all buckets. So a key that is taken out meanwhile is in the one
+ * or in the other. It is begun when the log has grown by --checkpoint-bytes; when
+ * --checkpoint-every has passed, and it has grown at all; when a client waits for one
+ * (`copies_wanted`).
+ *
+ * Always true: `durable` is raised behind the disk's answer, and behind the note of which batch has
+ * it; `copies_ended` behind a copy that is durable as a whole. No file is written under a pin, or
+ * while the disk is waited for, under a cut.
+ *
+ * Threads: one.
+ */
+#ifndef SB_WAL_LOG_H
+#define SB_WAL_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agentd/config.h"
+#include "agentd/wal/wal-io.h"
+#include "agentd/wal/wal-stage.h"
+#include "agentd/wal/wal-writer.h"
+#include "ring/log/batch.h"
+#include "shm/layout/handle.h"
+
+struct sb_wal_copy {
+        uint64_t since; /* the first batch that has a piece of it; 0: none goes on */
+        uint64_t above; /* the last cut before */
+        uint64_t words; /* of buckets, with a batch */
+        uint64_t floor_next, floor_end;
+        uint64_t changed; /* bytes of changes since it began */
+        uint64_t due_ns;  /* the next piece */
+        bool paced;       /* this batch has the piece that was due */
+};
+
+struct sb_wal_log {
+        const struct sb_config *config;
+        int directory_fd;
+        struct sb_handle handle;
+        struct sb_batch batch;
+        struct sb_wal_stage stage;
+        struct sb_wal_io io;
+        struct sb_wal_writer *writer;
+        uint64_t sequence;       /* of the last durable batch */
+        uint64_t written;        /* bytes since the log began, or began anew; or how long it is */
+        uint64_t changed, users; /* bytes of changes in this batch; of their keys and values */
+        uint64_t begun_ns;       /* the last batch */
+        uint64_t pause_ns;       /* the next one is due so long after it */
+        struct sb_wal_copy copy;
+        uint64_t copied_ns; /* when the last copy ended, or the log began */
+        uint64_t wanted;    /* the copy that clients had asked for when this batch began */
+        bool failed;        /* the last batch */
+        uint64_t cut_ns;    /* realtime of its cut */
+        uint64_t marked;    /* buckets, when it began */
+        uint64_t each;      /* bytes of changes in one of them */
+        uint64_t sync_ns;   /* how long its last write and the sync took */
+};
+
+/* Begin: no copy goes on. The caller has set config, directory_fd, handle, batch and stage. */
+void sb_wal_log_begin(struct sb_wal_log *log);
+/* Close files and the back end. */
+void sb_wal_log_end(struct sb_wal_log *log);
+
+/* When the next batch is due, if something has changed. */
+uint64_t sb_wal_log_due_ns(const struct sb_wal_log *log);
+/* When it is due for a copy; UINT64_MAX: none goes on, or is to begin. */
+uint64_t sb_wal_log_copy_due_ns(const struct sb_wal_log *log);
+/* Whether about as much has changed as --flush-bytes, by what a marked bucket had in the last
+ * batch. Cost: a look at each word of marks. */
+bool sb_wal_log_is_full(const struct sb_wal_log *log);
+
+/* Write one batch. Return: 0: it is durable, and clients that wait were told; -EAGAIN, -EBUSY: the
+ * bus had no cut for it; another -errno: the disk. */
+int sb_wal_log_batch(struct sb_wal_log *log);
+
+#endif
