@@ -15,7 +15,6 @@
 #include "ring/wal/wal-frame.h"
 #include "shm/base/hash.h"
 
-#define FILE_MAGIC  "statewal"
 #define FILE_MARK   0x01020304u
 #define FILE_PREFIX "wal-"
 #define FILE_SPARE  "wal-spare-"
@@ -36,6 +35,7 @@ enum {
         AT_BLOCK = 84,
         AT_STREAM_OFFSET = 88,
         AT_SIZE = 96,
+        AT_LAST_SEQUENCE = 104,
         AT_CHECKSUM = 4088,
 };
 
@@ -52,7 +52,7 @@ void sb_wal_file_spare_name(uint32_t number, char ret[SB_WAL_FILE_NAME_MAX])
 void sb_wal_file_encode(const struct sb_wal_file *file, unsigned char *ret_block)
 {
         memset(ret_block, 0, SB_WAL_BLOCK);
-        memcpy(ret_block + AT_MAGIC, FILE_MAGIC, 8);
+        memcpy(ret_block + AT_MAGIC, SB_WAL_FILE_MAGIC, 8);
         sb_wal_bytes_put32(ret_block + AT_VERSION, SB_WAL_VERSION);
         sb_wal_bytes_put32(ret_block + AT_MARK, FILE_MARK);
         memcpy(ret_block + AT_ID, file->id, sizeof(file->id));
@@ -66,6 +66,7 @@ void sb_wal_file_encode(const struct sb_wal_file *file, unsigned char *ret_block
         sb_wal_bytes_put32(ret_block + AT_BLOCK, SB_WAL_BLOCK);
         sb_wal_bytes_put64(ret_block + AT_STREAM_OFFSET, file->stream_offset);
         sb_wal_bytes_put64(ret_block + AT_SIZE, file->size);
+        sb_wal_bytes_put64(ret_block + AT_LAST_SEQUENCE, file->last_sequence);
         sb_wal_bytes_put64(ret_block + AT_CHECKSUM, sb_hash_key(ret_block, AT_CHECKSUM, 0));
 }
 
@@ -84,10 +85,11 @@ enum sb_wal_header sb_wal_file_decode(
                 .first_frame = sb_wal_bytes_get32(block + AT_FIRST_FRAME),
                 .stream_offset = sb_wal_bytes_get64(block + AT_STREAM_OFFSET),
                 .size = sb_wal_bytes_get64(block + AT_SIZE),
+                .last_sequence = sb_wal_bytes_get64(block + AT_LAST_SEQUENCE),
         };
 
         memcpy(file.id, block + AT_ID, sizeof(file.id));
-        if (memcmp(block + AT_MAGIC, FILE_MAGIC, 8) != 0)
+        if (memcmp(block + AT_MAGIC, SB_WAL_FILE_MAGIC, 8) != 0)
                 return SB_WAL_HEADER_BAD;
         if (mark == __builtin_bswap32(FILE_MARK))
                 return SB_WAL_HEADER_OTHER_ENDIAN;
@@ -102,7 +104,8 @@ enum sb_wal_header sb_wal_file_decode(
         if (sb_wal_bytes_get64(block + AT_CHECKSUM) != sb_hash_key(block, AT_CHECKSUM, 0) ||
                 sb_wal_bytes_get32(block + AT_BLOCK) != SB_WAL_BLOCK || !file.first_sequence ||
                 file.size < FILE_MIN || file.size % SB_WAL_BLOCK != 0 ||
-                file.size > (uint64_t)INT64_MAX)
+                file.size > (uint64_t)INT64_MAX ||
+                (file.last_sequence && file.last_sequence < file.first_sequence))
                 return SB_WAL_HEADER_BAD;
         *ret = file;
         return SB_WAL_HEADER_GOOD;
@@ -226,6 +229,21 @@ int sb_wal_file_list(int directory_fd, struct sb_wal_names *ret)
                 qsort(names.numbers, names.number_count, sizeof(*names.numbers), wal_file_compare);
         *ret = names;
         return 0;
+}
+
+int sb_wal_file_list_one(int fd, struct sb_wal_names *ret)
+{
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file file = {.number = 1};
+        struct sb_wal_names names = {0};
+        uint32_t version;
+        int r;
+
+        r = sb_wal_file_read_header(fd, &file, &header, &version);
+        r = r ? r : wal_file_note_number(&names, file.number);
+        if (!r)
+                *ret = names;
+        return r;
 }
 
 void sb_wal_file_list_end(struct sb_wal_names *names)

@@ -22,13 +22,17 @@
  *      84   block 32           4096
  *      88   stream_offset 64   payload of that batch in the files before
  *      96   file_size 64
- *      104  zeros
+ *      104  last_sequence 64   of a file that was closed: of its last batch; 0: it is not closed
+ *      112  zeros
  *      4088 checksum 64        XXH3 of all before
  *
  * Always true: a file that has a number has a whole header; it was synced before the file was
  * named. A header says what the log was when the file came: all batches before first_sequence are
  * in the files before it, and what else stands in them does not count (what a failed write or a
  * power failure left). With first_frame above 0, that batch's earlier frames are in them, too.
+ *
+ * A closed file is a backup: one that was written as a whole, and got its name behind that. What
+ * its header promises was there once, so nothing of it can be called torn.
  */
 #ifndef SB_WAL_FILE_H
 #define SB_WAL_FILE_H
@@ -38,13 +42,15 @@
 #include <stdint.h>
 
 #define SB_WAL_VERSION       1u
-#define SB_WAL_FILE_NAME_MAX 32u /* bytes of a name, with the zero */
+#define SB_WAL_FILE_MAGIC    "statewal" /* the first 8 bytes */
+#define SB_WAL_FILE_NAME_MAX 32u        /* bytes of a name, with the zero */
 
 struct sb_wal_file {
         unsigned char id[16];
         uint64_t hash_seed, salt, number;
         uint64_t first_sequence, previous_cut, reaches_cut;
         uint64_t stream_offset, size;
+        uint64_t last_sequence; /* 0: it is not closed */
         uint32_t first_frame;
 };
 
@@ -79,6 +85,9 @@ int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd);
 /* Lists the log's files; numbers come in their order. Return: 0: sb_wal_file_list_end() frees the
  * list; -errno. */
 int sb_wal_file_list(int directory_fd, struct sb_wal_names *ret);
+/* The list of a log that is this open file alone: its number, or 1 where no good header says one.
+ */
+int sb_wal_file_list_one(int fd, struct sb_wal_names *ret);
 void sb_wal_file_list_end(struct sb_wal_names *names);
 
 #endif

@@ -34,6 +34,7 @@ struct wal_reader_cursor {
 
 struct sb_wal_reader {
         int directory_fd;
+        int file_fd;               /* -1, or the one file of all */
         struct sb_wal_file *files; /* by number */
         size_t file_count;
         uint64_t *limits; /* by file: batches from this sequence on begin anew in a later file */
@@ -102,6 +103,14 @@ static int wal_reader_frame(struct sb_wal_reader *reader, int fd, const struct s
         return 0;
 }
 
+static int wal_reader_open_number(const struct sb_wal_reader *reader, uint64_t number, int *ret_fd)
+{
+        if (reader->file_fd < 0)
+                return sb_wal_file_open(reader->directory_fd, number, ret_fd);
+        *ret_fd = fcntl(reader->file_fd, F_DUPFD_CLOEXEC, 0);
+        return *ret_fd < 0 ? -errno : 0;
+}
+
 /* ---- the cursor ---- */
 
 static void wal_reader_leave(struct wal_reader_cursor *cursor)
@@ -122,7 +131,7 @@ static int wal_reader_enter(struct sb_wal_reader *reader)
         uint32_t version;
         int r;
 
-        r = sb_wal_file_open(reader->directory_fd, file->number, &cursor->fd);
+        r = wal_reader_open_number(reader, file->number, &cursor->fd);
         if (r)
                 return r == -ENOENT ? -ESTALE : r;
         r = sb_wal_file_read_header(cursor->fd, &now, &header, &version);
@@ -314,6 +323,21 @@ static int wal_reader_judge_tail(struct sb_wal_reader *reader)
         return 0;
 }
 
+/* A closed last file has all batches that it promises, or it was changed. Fault
+ * BACKUP_END_UNCHECKED: it may lack some. */
+static void wal_reader_judge_promise(struct sb_wal_reader *reader)
+{
+        const struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_file *file = &reader->files[cursor->index];
+
+        if (reader->end.ending > SB_WAL_TORN || cursor->sequence >= file->last_sequence ||
+                SB_FAULT(BACKUP_END_UNCHECKED))
+                return;
+        wal_reader_damaged(reader, file->number,
+                reader->end.ending == SB_WAL_TORN ? reader->end.offset : cursor->offset,
+                "a frame is bad in a file that was closed behind it");
+}
+
 /* Walks through one file. Return: 0: the cursor stands behind what counts of it, or there is
  * damage; -errno. */
 static int wal_reader_walk(struct sb_wal_reader *reader)
@@ -374,6 +398,7 @@ static int wal_reader_find_end(struct sb_wal_reader *reader)
                         break;
                 if (cursor->index + 1 == reader->file_count) {
                         r = wal_reader_judge_tail(reader);
+                        wal_reader_judge_promise(reader);
                         break;
                 }
                 if (file[1].number != file->number + 1) {
@@ -431,7 +456,7 @@ static int wal_reader_take_headers(
                 struct sb_wal_file file = {0};
                 int fd = -1, r;
 
-                r = sb_wal_file_open(reader->directory_fd, names->numbers[i], &fd);
+                r = wal_reader_open_number(reader, names->numbers[i], &fd);
                 if (!r) {
                         if (i + 1 == names->number_count)
                                 (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -465,18 +490,22 @@ static int wal_reader_find_all(struct sb_wal_reader *reader)
         return r;
 }
 
-int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_reader **ret)
+/* Opens the log in the directory, or in the one file. */
+static int wal_reader_open(
+        int directory_fd, int file_fd, const unsigned char *id, struct sb_wal_reader **ret)
 {
         struct sb_wal_reader *reader;
         struct sb_wal_names names;
         int r;
 
-        r = sb_wal_file_list(directory_fd, &names);
+        r = file_fd < 0 ? sb_wal_file_list(directory_fd, &names)
+                        : sb_wal_file_list_one(file_fd, &names);
         if (r)
                 return r;
         reader = calloc(1, sizeof(*reader));
         if (reader) {
                 reader->directory_fd = directory_fd;
+                reader->file_fd = file_fd;
                 reader->cursor.fd = -1;
                 reader->files = calloc(names.number_count + 1, sizeof(*reader->files));
                 reader->limits = calloc(names.number_count + 1, sizeof(*reader->limits));
@@ -492,6 +521,16 @@ int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_
         else
                 *ret = reader;
         return r;
+}
+
+int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_reader **ret)
+{
+        return wal_reader_open(directory_fd, -1, id, ret);
+}
+
+int sb_wal_reader_open_file(int fd, struct sb_wal_reader **ret)
+{
+        return wal_reader_open(-1, fd, NULL, ret);
 }
 
 const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader)
@@ -605,7 +644,9 @@ static int wal_reader_visit_frame(struct sb_wal_reader *reader, const struct sb_
                 if (visitor->begin)
                         r = visitor->begin(context, &frame->batch, skip);
         }
-        if (!r && !*skip)
+        if (!r && !*skip && visitor->frame)
+                r = visitor->frame(context, frame, reader->bytes + SB_WAL_FRAME_HEAD);
+        else if (!r && !*skip)
                 r = wal_reader_entries(reader, reader->bytes + SB_WAL_FRAME_HEAD,
                         frame->payload_len, visitor, context);
         if (r || !(frame->flags & SB_WAL_FRAME_LAST))

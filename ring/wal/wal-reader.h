@@ -15,9 +15,10 @@
  *               says what must be before it, is nothing that a power failure leaves. A file that
  *               is shorter than its header says, a missing file and a gap in the sequence are
  *               neither. Batches before the damage are handed out.
- * What cannot be told apart: the last batch of all that rots looks like one that was torn. Frames
- * of one batch have no order between them on their way to the disk, so a bad one with good ones of
- * the same batch behind it is TORN.
+ * What cannot be told apart: the last batch of all that rots looks like one that was torn, but not
+ * in a closed file (wal-file.h), which says how many batches it has. Frames of one batch have no
+ * order between them on their way to the disk, so a bad one with good ones of the same batch behind
+ * it is TORN.
  *
  * Always true: what is handed out is a run of whole batches without a gap. Files are input: each
  * length is checked. Memory: a frame (1 MiB), 100 bytes for each file, and the largest entry
@@ -63,6 +64,9 @@ struct sb_wal_visitor {
         int (*entry)(void *context, const struct sb_wal_entry *entry);
         /* The batch is over. NULL: nothing is to be done. */
         int (*end)(void *context, const struct sb_wal_batch *batch);
+        /* NULL, or instead of entries: its next frame, which is whole, and of which the payload
+         * stays until the call returns. What the entries are is not looked at. */
+        int (*frame)(void *context, const struct sb_wal_frame *frame, const unsigned char *payload);
 };
 
 struct sb_wal_reader;
@@ -72,6 +76,9 @@ struct sb_wal_reader;
  * Return: 0: sb_wal_reader_end() says what was found, be it damage; -errno: the files cannot be
  * read. Threads: the reader belongs to one thread. Cost: reads all files once. */
 int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_reader **ret);
+/* The same for a log that is one file, whatever its name is. @fd stays the caller's, and open as
+ * long as the reader is. */
+int sb_wal_reader_open_file(int fd, struct sb_wal_reader **ret);
 const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader);
 /* Hands out the batches from first_sequence to sequence. Return: 0; what the visitor returned;
  * -ESTALE: the files are not any more what they were when they were opened; -EPROTONOSUPPORT: a

@@ -171,7 +171,8 @@ static int story_end(void *context, const struct sb_wal_batch *batch)
 
 int story_read(int directory_fd, struct story *ret)
 {
-        static const struct sb_wal_visitor visitor = {story_begin, story_entry, story_end};
+        static const struct sb_wal_visitor visitor = {
+                .begin = story_begin, .entry = story_entry, .end = story_end};
         struct sb_wal_reader *reader = NULL;
         int r;
 
