@@ -11,7 +11,7 @@ _agentctl()
 {
         local commands
         commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
-        commands+=' load watch wait top check log verify checkpoint version help'
+        commands+=' load backup restore-from watch wait top check log verify checkpoint version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -107,7 +107,7 @@ _agentctl()
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
-        elif [[ $command = @(load|verify) && $word != -* && $operands -eq 0 ]]; then
+        elif [[ $command = @(load|backup|restore-from|verify) && $word != -* && $operands -eq 0 ]]; then
                 mapfile -t COMPREPLY < <(compgen -f -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")

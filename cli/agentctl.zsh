@@ -14,7 +14,7 @@ _agentctl()
         integer operands=0 i
 
         verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore dump)
-        verbs+=(load watch wait top check log verify checkpoint version help)
+        verbs+=(load backup restore-from watch wait top check log verify checkpoint version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
@@ -92,7 +92,7 @@ _agentctl()
         if [[ $command = (get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
-        elif [[ $command = (load|verify) && $word != -* && $operands -eq 0 ]]; then
+        elif [[ $command = (load|backup|restore-from|verify) && $word != -* && $operands -eq 0 ]]; then
                 _files
                 return
         fi

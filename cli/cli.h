@@ -89,6 +89,8 @@ int cli_wait(struct cli *cli);
 int cli_top(struct cli *cli);
 int cli_dump(struct cli *cli);
 int cli_load(struct cli *cli);
+int cli_backup(struct cli *cli);
+int cli_restore_from(struct cli *cli);
 int cli_log(struct cli *cli);
 int cli_verify(struct cli *cli);
 int cli_checkpoint(struct cli *cli);

@@ -140,6 +140,22 @@ const struct cli_command cli_commands[] = {
                 "all keys at one moment\n"
                 "or none, also of a pipe, as far as they fit one transaction; when another writer "
                 "came in between:\nexit code 4, nothing done. The rules follow."},
+        {"backup", "DIR|FILE", "save a durable bus into one file", "", 1, 1, cli_backup,
+                "The bus as it was at one moment, with its revisions, its past, rules and marks. "
+                "Of "
+                "a bus that is served,\nall that was written before is in it. FILE: a new file. A "
+                "DIR without a log, or a name that ends in /,\ngets the file as its log: `agentd "
+                "-b "
+                "DIR --durability batched` serves it. Nothing is overwritten, and\nwhat is not "
+                "whole "
+                "gets no name. A volatile bus has no log: dump saves its keys.\n"
+                "`agentctl verify` says of either whether it is whole still."},
+        {"restore-from", "DIR|FILE", "bring a backup back into a bus that has no log", "", 1, 1,
+                cli_restore_from,
+                "DIR may be any directory with a log, a FILE is one that backup wrote. The bus is "
+                "that of -b; no agentd may\nserve it. A backup that was changed is refused, and so "
+                "is a bus with a log: nothing is overwritten.\nThen `agentctl start --durability "
+                "batched` serves it, with a --size as large as the bus had."},
         {"watch", "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--exec CMD]",
                 "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
                 MANY, cli_watch,
@@ -182,10 +198,10 @@ const struct cli_command cli_commands[] = {
                 "and a start reads less.\n"
                 "agentd does it by itself when the log has grown by --checkpoint-bytes, or after "
                 "--checkpoint-every. Writers go on."},
-        {"verify", "[DIR|FILE|-]", "say whether a log or a dump is whole, and what to do", "", 0, 1,
+        {"verify", "[DIR|FILE|-]", "say whether a log, a backup or a dump is whole", "", 0, 1,
                 cli_verify,
-                "DIR has a bus's log: that of -b without it. FILE is what dump wrote. Nothing is "
-                "written, no agentd is needed.\n"
+                "DIR has a bus's log: that of -b without it. FILE is what backup or dump wrote. "
+                "Nothing is written, no agentd\nis needed.\n"
                 "whole; torn: a power failure's end, which agentd drops; damaged; other version, "
                 "byte order or bus.\n"
                 "Exit code 0 for whole and torn, 1 for all others, and for what cannot be read."},
@@ -226,11 +242,11 @@ int cli_no_command(const char *name)
 /* A command takes one line of the list, or two when its operands are too long for one. */
 static void commands_print_line(FILE *to, const struct cli_command *command)
 {
-        const int width = 40;
+        const int beyond = (int)strlen(command->name) - 8, width = 40 - (beyond > 0 ? beyond : 0);
 
         fprintf(to, "  %-8s %-*s", command->name, width, command->usage);
         if (strlen(command->usage) > (size_t)width)
-                fprintf(to, "\n  %-8s %-*s", "", width, "");
+                fprintf(to, "\n  %-8s %-*s", "", 40, "");
         fprintf(to, " %s\n", command->summary);
 }
 

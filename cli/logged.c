@@ -19,6 +19,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/partial.h"
 #include "cli/progress.h"
 #include "libclient/core/admin.h"
 #include "ring/wal/wal-bytes.h"
@@ -144,14 +145,37 @@ static int logged_count(struct cli_logged *logged)
 
 /* ---- reading ---- */
 
+/* The log is one file, which was closed. Return: 0; -EXDEV: there are more, or it is still written;
+ * -ENODATA: it never was; -errno. */
+static int logged_take_single(struct cli_logged *logged)
+{
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file file = {.number = 1};
+        struct stat status;
+        uint32_t version;
+        int r = sb_wal_file_read_header(logged->directory_fd, &file, &header, &version);
+
+        if (r || fstat(logged->directory_fd, &status) < 0)
+                return r ? r : -errno;
+        if (cli_partial_is(logged->directory_fd))
+                return -ENODATA;
+        logged->files = 1;
+        logged->first_file = file.number;
+        logged->file_bytes = (uint64_t)status.st_size;
+        return header == SB_WAL_HEADER_GOOD && !file.last_sequence ? -EXDEV : 0;
+}
+
 /* Find how many files there are. Return: 0, -errno. */
 static int logged_list(struct cli_logged *logged)
 {
         char name[SB_WAL_FILE_NAME_MAX];
         struct sb_wal_names names;
         struct stat status;
-        int r = sb_wal_file_list(logged->directory_fd, &names);
+        int r;
 
+        if (logged->single)
+                return logged_take_single(logged);
+        r = sb_wal_file_list(logged->directory_fd, &names);
         if (r)
                 return r;
         logged->files = names.number_count;
@@ -261,14 +285,17 @@ static int logged_read(struct cli_logged *logged)
 
         logged->reader = sb_wal_reader_close(logged->reader);
         cli_progress_wait("log: looking for its end ...");
-        r = r ? r : sb_wal_reader_open(logged->directory_fd, NULL, &logged->reader);
+        if (!r && logged->single)
+                r = sb_wal_reader_open_file(logged->directory_fd, &logged->reader);
+        else if (!r)
+                r = sb_wal_reader_open(logged->directory_fd, NULL, &logged->reader);
         cli_progress_wait(NULL);
         if (r)
                 return r == -ENOENT ? -ESTALE : r;
         logged->end = *sb_wal_reader_end(logged->reader);
-        if (logged->end.ending > SB_WAL_DAMAGED)
+        if (logged->end.ending > SB_WAL_DAMAGED && !logged->single)
                 logged_find_other(logged);
-        if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0)
+        if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0 && !logged->single)
                 r = logged_look_behind(logged);
         r = r ? r : logged_count(logged);
         return r == -ENOENT ? -ESTALE : r;
@@ -294,22 +321,29 @@ static int logged_settle(struct cli_logged *logged)
         return -ESTALE;
 }
 
-int cli_logged_open(const char *directory, struct cli_logged *ret)
+int cli_logged_open(const char *name, struct cli_logged *ret)
 {
         struct cli_logged *logged = ret;
+        struct stat status = {0};
         int r = 0;
 
         *logged = (struct cli_logged){.directory_fd = -1};
         /* A path that agentd takes for a directory, and no name of a bus, from wherever it runs. */
-        if (!realpath(directory, logged->directory))
+        if (!realpath(name, logged->directory))
                 return -errno;
-        logged->directory_fd = open(logged->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* A FIFO would let the command wait for ever. */
+        logged->directory_fd = open(logged->directory, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (logged->directory_fd < 0)
                 return -errno;
+        if (fstat(logged->directory_fd, &status) < 0)
+                r = -errno;
+        else if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+                r = -EINVAL;
+        logged->single = !S_ISDIR(status.st_mode);
         /* Asked before the log is read: what agentd wrote until it ended is read, too, then. */
-        if (sb_admin_supervisor(logged->directory, &logged->supervisor) != 0)
+        if (r || logged->single || sb_admin_supervisor(logged->directory, &logged->supervisor) != 0)
                 logged->supervisor = 0;
-        r = logged_settle(logged);
+        r = r ? r : logged_settle(logged);
         if (r)
                 cli_logged_close(logged);
         return r;
@@ -347,11 +381,12 @@ bool cli_logged_is_good(const struct cli_logged *logged)
 
 const char *cli_logged_words(const struct cli_logged *logged)
 {
-        static char words[512];
+        static char words[PATH_MAX + 256];
         const struct sb_wal_end *end = &logged->end;
-        char name[SB_WAL_FILE_NAME_MAX], first[SB_WAL_FILE_NAME_MAX], bytes[32];
+        char numbered[SB_WAL_FILE_NAME_MAX], first[SB_WAL_FILE_NAME_MAX], bytes[32];
+        const char *name = logged->single ? logged->directory : numbered;
 
-        sb_wal_file_name(end->file, name);
+        sb_wal_file_name(end->file, numbered);
         sb_wal_file_name(logged->first_file, first);
         words[0] = '\0';
         switch (end->ending) {
@@ -398,13 +433,24 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
                         (int)logged->supervisor, directory);
-        else if (logged->sum.since)
+        else if (logged->sum.since && !logged->single)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "
                         "agentd refuses it. Copy %s first. To go on from what is whole, and lose "
                         "what came later: `agentd -b %s --durability batched --recover-to %" PRIu64
                         "`",
                         directory, directory, logged->sum.cut);
+        else if (logged->single && logged->sum.since)
+                snprintf(ret, size,
+                        "this backup was changed since it was written: take another copy of it, or "
+                        "another backup. To go on from what is whole, put it as "
+                        "wal-0000000000000001 into an empty directory DIR: `agentd -b DIR "
+                        "--durability batched --recover-to %" PRIu64 "`",
+                        logged->sum.cut);
+        else if (logged->single)
+                snprintf(ret, size,
+                        "this backup was changed since it was written, and what is whole of it is "
+                        "no whole bus: take another copy of it, or another backup");
         else
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it. What is "
@@ -459,18 +505,28 @@ const char *cli_logged_advice(const struct cli_logged *logged)
         return advice;
 }
 
-int cli_logged_fail(const char *directory, int result)
+int cli_logged_fail(const char *name, int result)
 {
-        if (result == -ESTALE)
+        if (result == -EXDEV)
+                cli_say("%s: this is one file of a log, which is all files wal-* of a bus: name "
+                        "their directory",
+                        cli_word(name));
+        else if (result == -ENODATA)
+                cli_say("%s: this is no backup, but what an interrupted command left: it can be "
+                        "removed",
+                        cli_word(name));
+        else if (result == -EINVAL)
+                cli_say("%s: this is neither a directory nor a file", cli_word(name));
+        else if (result == -ESTALE)
                 cli_say("the log in %s changes faster than it can be read: agentd begins it anew "
                         "all the time. Try again when less is written, or give agentd a larger "
                         "--checkpoint-bytes",
-                        directory);
+                        name);
         else if (result == -EACCES)
                 cli_say("the log in %s cannot be read: %s. The bus's owner and root may read it",
-                        directory, strerror(-result));
+                        name, strerror(-result));
         else
-                cli_say("the log in %s cannot be read: %s", directory, strerror(-result));
+                cli_say("the log in %s cannot be read: %s", name, strerror(-result));
         return CLI_FAILED;
 }
 

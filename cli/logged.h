@@ -1,7 +1,7 @@
 /*
  * What the log of a durable bus is: its batches, and how it ends. No agentd is needed to tell, and
  * one that serves the bus meanwhile is not disturbed: files are opened to be read, and no lock is
- * taken.
+ * taken. A backup that is one file is a log, too.
  *
  * A log that is read while agentd writes it can look damaged in passing: a batch was not there when
  * the reader came by, and the one behind it was a moment later. So damage is believed when a second
@@ -35,8 +35,9 @@ struct cli_logged_batch {
 };
 
 struct cli_logged {
-        char directory[PATH_MAX];
+        char directory[PATH_MAX]; /* or the name of the one file */
         int directory_fd;
+        bool single; /* directory_fd is the one file */
         struct sb_wal_reader *reader;
         struct sb_wal_end end; /* of the log, or the first thing in it that agentd would refuse */
         uint64_t files, file_bytes, first_file;
@@ -45,11 +46,12 @@ struct cli_logged {
         size_t batch_count, batch_room;
 };
 
-/* Read the log in a directory. Return: 0: logged->files is 0 where there is none, and
- * cli_logged_close() gives all back; -ESTALE: the files change faster than they can be read;
- * -errno: a file or the directory cannot be read. Cost: reads all files twice, and tells on a
- * terminal how far it is. */
-int cli_logged_open(const char *directory, struct cli_logged *ret);
+/* Read the log in a directory, or in the file that is a backup. Return: 0: logged->files is 0 where
+ * there is none, and cli_logged_close() gives all back; -ESTALE: the files change faster than they
+ * can be read; -EXDEV: it is one file of a log, of which the others have to be read, too; -ENODATA:
+ * a command that wrote a file was killed, and left this; -errno: a file or the directory cannot be
+ * read. Cost: reads all files twice, and tells on a terminal how far it is. */
+int cli_logged_open(const char *name, struct cli_logged *ret);
 void cli_logged_close(struct cli_logged *logged);
 
 /* The state of the log as a word: whole, torn, damaged, other version, other byte order, other bus.
@@ -62,7 +64,7 @@ bool cli_logged_is_good(const struct cli_logged *logged);
 const char *cli_logged_words(const struct cli_logged *logged);
 const char *cli_logged_advice(const struct cli_logged *logged);
 /* Say that the log cannot be read, and why. Return: CLI_FAILED. */
-int cli_logged_fail(const char *directory, int result);
+int cli_logged_fail(const char *name, int result);
 /* Say that the directory has no log. Return: CLI_FAILED. */
 int cli_logged_none(const struct cli_logged *logged);
 

@@ -27,13 +27,15 @@ static uint64_t progress_now_ns(void)
 
 void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_t bytes_max)
 {
-        *progress = (struct cli_progress){
-                .wanted = isatty(STDERR_FILENO) == 1, .what = what, .bytes_max = bytes_max};
+        *progress = (struct cli_progress){.wanted = isatty(STDERR_FILENO) == 1,
+                .what = what,
+                .unit = "keys",
+                .bytes_max = bytes_max};
         progress->began_ns = progress_now_ns();
         progress->next_ns = progress->began_ns + SECOND_NS;
 }
 
-void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes)
+void cli_progress_step(struct cli_progress *progress, uint64_t count, uint64_t bytes)
 {
         char text[LINE_MAX + 1], size[32], share[16] = "";
         uint64_t now_ns;
@@ -47,9 +49,10 @@ void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t by
         if (progress->bytes_max != 0)
                 snprintf(share, sizeof(share), " %2.0f %%",
                         100.0 * (double)bytes / (double)progress->bytes_max);
-        snprintf(text, sizeof(text), "%s:%s %" PRIu64 " keys, %s, %.0f keys a second",
-                progress->what, share, keys, cli_bytes_words(bytes, size),
-                (double)keys * (double)SECOND_NS / (double)(now_ns - progress->began_ns));
+        snprintf(text, sizeof(text), "%s:%s %" PRIu64 " %s, %s, %.0f %s a second", progress->what,
+                share, count, progress->unit, cli_bytes_words(bytes, size),
+                (double)count * (double)SECOND_NS / (double)(now_ns - progress->began_ns),
+                progress->unit);
         fprintf(stderr, "\r%-*s", LINE_MAX, text);
         fflush(stderr);
         progress->shown = true;

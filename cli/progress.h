@@ -14,14 +14,15 @@
 struct cli_progress {
         bool wanted, shown;
         const char *what; /* is going on; static text */
+        const char *unit; /* what is counted: keys, if nothing else is said behind the begin */
         uint64_t bytes_max, began_ns, next_ns;
         uint32_t steps;
 };
 
 /* @bytes_max: how many bytes there are; 0: that is not known. */
 void cli_progress_begin(struct cli_progress *progress, const char *what, uint64_t bytes_max);
-/* So many keys and bytes are done. Cost: mostly that of a comparison. */
-void cli_progress_step(struct cli_progress *progress, uint64_t keys, uint64_t bytes);
+/* So many keys, or of the other unit, and bytes are done. Cost: mostly that of a comparison. */
+void cli_progress_step(struct cli_progress *progress, uint64_t count, uint64_t bytes);
 /* So much of all is done, of something that another process does. */
 void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t all);
 void cli_progress_end(struct cli_progress *progress);

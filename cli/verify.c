@@ -1,6 +1,6 @@
 /*
- * The command verify: whether a log on the disk, or a dump, is whole, and if not, what is wrong
- * with it and what to do.
+ * The command verify: whether a log on the disk, a backup or a dump, is whole, and if not, what is
+ * wrong with it and what to do.
  *
  * Always true: nothing is written, and no bus is attached to.
  */
@@ -20,6 +20,7 @@
 #include "cli/lines.h"
 #include "cli/logged.h"
 #include "cli/moments.h"
+#include "cli/partial.h"
 #include "cli/progress.h"
 #include "ring/wal/wal-file.h"
 
@@ -90,7 +91,7 @@ static void verify_print_log_json(const struct cli_logged *logged)
         char name[SB_WAL_FILE_NAME_MAX], time[32];
 
         cli_json_begin();
-        cli_json_text("log", logged->directory);
+        cli_json_text(logged->single ? "backup" : "log", logged->directory);
         cli_json_text("state", cli_logged_state(logged));
         cli_json_number("files", logged->files);
         cli_json_number("file_bytes", logged->file_bytes);
@@ -103,11 +104,12 @@ static void verify_print_log_json(const struct cli_logged *logged)
                 cli_json_number("cut", sum->cut);
                 cli_json_text("time", cli_time_words(sum->realtime_ns, time));
         }
-        if (end->file != 0) {
+        if (end->file != 0 && !logged->single) {
                 sb_wal_file_name(end->file, name);
                 cli_json_text("file", name);
-                cli_json_number("byte", end->offset);
         }
+        if (end->file != 0)
+                cli_json_number("byte", end->offset);
         if (end->ending == SB_WAL_TORN)
                 cli_json_number("dropped_bytes", end->dropped);
         if (end->ending == SB_WAL_OTHER_VERSION)
@@ -120,13 +122,13 @@ static void verify_print_log_json(const struct cli_logged *logged)
         cli_json_end();
 }
 
-static int verify_log(const struct cli *cli, const char *directory)
+static int verify_log(const struct cli *cli, const char *name)
 {
         struct cli_logged *logged = mi_zalloc(sizeof(*logged));
-        int r = logged ? cli_logged_open(directory, logged) : -ENOMEM;
+        int r = logged ? cli_logged_open(name, logged) : -ENOMEM;
 
         if (r != 0) {
-                r = cli_logged_fail(directory, r);
+                r = cli_logged_fail(name, r);
                 mi_free(logged);
                 return r;
         }
@@ -232,16 +234,14 @@ static int verify_fail_file(const char *name, int error)
         return CLI_FAILED;
 }
 
-/* Whether the open file is one of a log's, of which one alone says little. */
+/* Whether the open file begins like one of a log's, or was to become one. */
 static bool verify_is_of_log(int fd, const struct stat *status)
 {
-        enum sb_wal_header header = SB_WAL_HEADER_BAD;
-        struct sb_wal_file file;
-        uint32_t version;
+        char begins[sizeof(SB_WAL_FILE_MAGIC) - 1];
 
         return S_ISREG(status->st_mode) &&
-               sb_wal_file_read_header(fd, &file, &header, &version) == 0 &&
-               header != SB_WAL_HEADER_BAD;
+               pread(fd, begins, sizeof(begins), 0) == (ssize_t)sizeof(begins) &&
+               (memcmp(begins, SB_WAL_FILE_MAGIC, sizeof(begins)) == 0 || cli_partial_is(fd));
 }
 
 static int verify_dump(const struct cli *cli, int fd, const char *name, const struct stat *status)
@@ -282,16 +282,10 @@ static int verify_named(const struct cli *cli, const char *name)
 
         if (fd < 0 || fstat(fd, &status) < 0)
                 return verify_fail_file(name, errno);
-        if (S_ISDIR(status.st_mode)) {
-                r = verify_log(cli, name);
-        } else if (verify_is_of_log(fd, &status)) {
-                cli_say("%s: this is one file of a log, which is all files wal-* of a bus: name "
-                        "their directory",
-                        cli_word(name));
-                r = CLI_FAILED;
-        } else {
+        if (S_ISDIR(status.st_mode) || verify_is_of_log(fd, &status))
+                r = verify_log(cli, from_input ? "/dev/stdin" : name);
+        else
                 r = verify_dump(cli, fd, from_input ? "standard input" : name, &status);
-        }
         if (!from_input)
                 close(fd);
         return r;

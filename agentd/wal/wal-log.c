@@ -2,14 +2,18 @@
 #include "agentd/wal/wal-log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <mimalloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agentd/log.h"
 #include "agentd/wal/wal-backend.h"
+#include "ring/attach/place.h"
 #include "ring/wal/wal-entry.h"
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
@@ -277,14 +281,40 @@ static int wal_log_copy_floors(struct sb_wal_log *log)
                        : wal_log_add_word(log, SB_WAL_WORD_SINCE, log->copy.since);
 }
 
-/* Old files go. */
-static void wal_log_release(struct sb_wal_log *log, uint64_t cut)
+/* Whether a process copies the files; if none does, none begins while *ret_fd is open. A lock that
+ * cannot be asked keeps no file: a copy that loses one fails and says so. Fault BACKUP_UNLOCKED: it
+ * is not asked. */
+static bool wal_log_is_copied(const struct sb_wal_log *log, int *ret_fd)
 {
-        int r = sb_wal_writer_release(log->writer, cut);
+        *ret_fd = openat(log->directory_fd, SB_PLACE_BACKUP,
+                O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        return *ret_fd >= 0 && !SB_FAULT(BACKUP_UNLOCKED) &&
+               flock(*ret_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
 
+/* Old files go; while a backup reads them they stay, and it is asked again behind the next batch.
+ */
+static void wal_log_release(struct sb_wal_log *log)
+{
+        const char *directory = log->config->place.directory;
+        int fd, r = 0;
+
+        if (!log->release_cut)
+                return;
+        if (wal_log_is_copied(log, &fd)) {
+                if (!log->release_put_off)
+                        sb_log("old files of the log stay in %s as long as a backup reads them",
+                                directory);
+                log->release_put_off = true;
+        } else {
+                r = sb_wal_writer_release(log->writer, log->release_cut);
+                log->release_cut = 0;
+                log->release_put_off = false;
+        }
         if (r)
-                sb_log("old files of the log stay in %s (%s)", log->config->place.directory,
-                        strerror(-r));
+                sb_log("old files of the log stay in %s (%s)", directory, strerror(-r));
+        if (fd >= 0)
+                close(fd);
 }
 
 /* With the batch that was written. */
@@ -307,7 +337,7 @@ static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
                 copy->words /= 2;
         if (!wal_log_copy_is_over(log))
                 return;
-        wal_log_release(log, copy->above);
+        log->release_cut = copy->above;
         *copy = (struct sb_wal_copy){0};
 }
 
@@ -428,9 +458,10 @@ static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes
 {
         if (log->batch.whole) {
                 log->copy = (struct sb_wal_copy){0};
-                wal_log_release(log, before);
+                log->release_cut = before;
         }
         wal_log_count_copy(log, bytes);
+        wal_log_release(log);
         (void)sb_wal_writer_prepare(log->writer);
 }
 

@@ -56,6 +56,8 @@ struct sb_wal_log {
         struct sb_wal_copy copy;
         uint64_t copied_ns; /* when the last copy ended, or the log began */
         uint64_t wanted;    /* the copy that clients had asked for when this batch began */
+        uint64_t release_cut; /* files with no batch above it may go; 0: none may */
+        bool release_put_off; /* for a backup, and that was said */
         bool failed;        /* the last batch */
         uint64_t cut_ns;    /* realtime of its cut */
         uint64_t marked;    /* buckets, when it began */

@@ -29,7 +29,6 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
 
-#define LOCK_NAME  "log.lock"
 #define RETRY_NS   UINT64_C(1000000000) /* behind trouble with the disk */
 #define AGAIN_NS   UINT64_C(10000000)   /* where the bus had no cut for a batch */
 #define LOOK_NS    UINT64_C(100000000)  /* between looks at how much has changed */
@@ -243,10 +242,10 @@ static void wal_process_turn(struct wal_process *process)
 static int wal_process_lock(const struct sb_wal_log *log)
 {
         int fd = openat(
-                log->directory_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+                log->directory_fd, SB_PLACE_WRITER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
         if (fd < 0) {
-                sb_log("%s/%s cannot be opened: %s", log->config->place.directory, LOCK_NAME,
+                sb_log("%s/%s cannot be opened: %s", log->config->place.directory, SB_PLACE_WRITER,
                         strerror(errno));
                 return -1;
         }

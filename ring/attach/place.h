@@ -5,6 +5,9 @@
  *      BUS/socket      0666    clients attach here
  *      BUS/lock        0600    says which process serves the bus
  *      BUS/agentd.log  0600    what an agentd prints that was started in the background
+ *      BUS/log.lock    0600    held by the process that writes the log of a durable bus
+ *      BUS/backup.lock 0600    held by processes that copy that log, shared: meanwhile none of its
+ *                              files goes
  *
  * Supervisor and engine share an open file description that flock()s the lock, so the lock is held
  * as long as either of them lives. A POSIX lock on the file says which process is the supervisor;
@@ -24,6 +27,8 @@
 #define SB_PLACE_SOCKET "socket"
 #define SB_PLACE_LOCK   "lock"
 #define SB_PLACE_LOG    "agentd.log"
+#define SB_PLACE_WRITER "log.lock"
+#define SB_PLACE_BACKUP "backup.lock"
 
 struct sb_place {
         char directory[SB_PLACE_MAX];

@@ -132,6 +132,7 @@
         X(LOG_PAIR_LATE, "the log says behind the durable cut which batch has it")                 \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
         X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \
+        X(BACKUP_UNLOCKED, "the log lets files go that a backup is reading")                       \
         X(BACKUP_END_UNCHECKED, "a backup without its last batches is taken for a torn log")       \
         X(COPY_WITHOUT_FLOORS, "the log's copy of the bus ends without the floors of buckets")     \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \

@@ -226,7 +226,52 @@ static void test_a_directory_without_files_has_no_log(void)
         cli_logged_close(&logged);
         CHECK_EQ(rmdir(empty), 0);
         CHECK_EQ(cli_logged_open(empty, &logged), -ENOENT);
-        CHECK_EQ(cli_logged_open("/dev/null", &logged), -ENOTDIR);
+        CHECK_EQ(cli_logged_open("/dev/null", &logged), -EINVAL);
+}
+
+/* Reads the log as one file of another name. Return: as cli_logged_open(). */
+static int look_at_file(uint64_t last_sequence)
+{
+        struct sb_wal_file file;
+        char path[128];
+        uint32_t version;
+        int fd, r;
+
+        if (sb_wal_file_decode(forged, &file, &version) != SB_WAL_HEADER_GOOD)
+                abort();
+        file.last_sequence = last_sequence;
+        sb_wal_file_encode(&file, forged);
+        cli_logged_close(&logged);
+        snprintf(path, sizeof(path), "%s/backup", directory);
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0 || pwrite(fd, forged, SIZE, 0) != (ssize_t)SIZE)
+                abort();
+        close(fd);
+        r = cli_logged_open(path, &logged);
+        unlink(path);
+        return r;
+}
+
+static void test_a_closed_file_is_a_log_and_another_one_is_a_part_of_one(void)
+{
+        begin(SB_WAL_WORD_WHOLE);
+        add_version("key", 1);
+        put_batch(2, SECOND);
+        CHECK_EQ(look_at_file(0), -EXDEV);
+        CHECK_EQ(look_at_file(2), 0);
+        CHECK(logged.single && logged.end.ending == SB_WAL_CLEAN && logged.files == 1);
+        CHECK(logged.batch_count == 2 && logged.sum.cut == 20 && logged.file_bytes == SIZE);
+        /* What is wrong is said of the file by its name. */
+        forged[SECOND + 100] ^= 1;
+        CHECK_EQ(look_at_file(2), 0);
+        CHECK(logged.end.ending == SB_WAL_DAMAGED && logged.batch_count == 1);
+        CHECK(strstr(cli_logged_words(&logged), "/backup, at byte 8192: "));
+        CHECK(strstr(cli_logged_advice(&logged), "this backup was changed") &&
+                strstr(cli_logged_advice(&logged), "--recover-to 10`"));
+        begin(SB_WAL_WORD_FORGOTTEN);
+        CHECK_EQ(look_at_file(1), 0);
+        CHECK(logged.end.ending == SB_WAL_DAMAGED);
+        CHECK(strstr(cli_logged_advice(&logged), "no whole bus"));
 }
 
 int main(int argc, char **argv)
@@ -243,6 +288,7 @@ int main(int argc, char **argv)
         RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
         RUN(test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one);
         RUN(test_a_directory_without_files_has_no_log);
+        RUN(test_a_closed_file_is_a_log_and_another_one_is_a_part_of_one);
         cli_logged_close(&logged);
         sb_wal_file_name(1, name);
         snprintf(path, sizeof(path), "%s/%s", directory, name);
