@@ -54,15 +54,15 @@ struct sb_wal_log {
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
         struct sb_wal_copy copy;
-        uint64_t copied_ns; /* when the last copy ended, or the log began */
-        uint64_t wanted;    /* the copy that clients had asked for when this batch began */
+        uint64_t copied_ns;   /* when the last copy ended, or the log began */
+        uint64_t wanted;      /* the copy that clients had asked for when this batch began */
         uint64_t release_cut; /* files with no batch above it may go; 0: none may */
         bool release_put_off; /* for a backup, and that was said */
-        bool failed;        /* the last batch */
-        uint64_t cut_ns;    /* realtime of its cut */
-        uint64_t marked;    /* buckets, when it began */
-        uint64_t each;      /* bytes of changes in one of them */
-        uint64_t sync_ns;   /* how long its last write and the sync took */
+        bool failed;          /* the last batch */
+        uint64_t cut_ns;      /* realtime of its cut */
+        uint64_t marked;      /* buckets, when it began */
+        uint64_t each;        /* bytes of changes in one of them */
+        uint64_t sync_ns;     /* how long its last write and the sync took */
 };
 
 /* Begin: no copy goes on. The caller has set config, directory_fd, handle, batch and stage. */

@@ -241,8 +241,8 @@ static void wal_process_turn(struct wal_process *process)
 /* Return: the lock, held until the process ends; -1: another log has it. */
 static int wal_process_lock(const struct sb_wal_log *log)
 {
-        int fd = openat(
-                log->directory_fd, SB_PLACE_WRITER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int fd = openat(log->directory_fd, SB_PLACE_WRITER,
+                O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
         if (fd < 0) {
                 sb_log("%s/%s cannot be opened: %s", log->config->place.directory, SB_PLACE_WRITER,
