@@ -11,7 +11,7 @@ _agentctl()
 {
         local commands
         commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
-        commands+=' load backup restore-from watch wait top check log verify checkpoint version help'
+        commands+=' load backup restore-from watch wait top check log checkpoint verify version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 

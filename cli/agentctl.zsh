@@ -14,7 +14,7 @@ _agentctl()
         integer operands=0 i
 
         verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore dump)
-        verbs+=(load backup restore-from watch wait top check log verify checkpoint version help)
+        verbs+=(load backup restore-from watch wait top check log checkpoint verify version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
