@@ -239,8 +239,7 @@ int cli_dump(struct cli *cli)
         struct sb_scan_options how = {.size = sizeof(how)};
         int r = 0;
 
-        dump.cli = cli;
-        dump.prefix = (struct sb_bytes){"", 0};
+        dump = (struct dump){.cli = cli, .prefix = {"", 0}};
         if (cli->operand_count > 0)
                 r = cli_key(cli, cli->operands[0], true, &dump.prefix);
         if (r == 0 && sb_reserved_is(dump.prefix.data, dump.prefix.len))
