@@ -6,6 +6,8 @@ PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
            libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libxxhash-dev libzydis-dev mandoc \
            valgrind
 
+FUZZ_PACKAGES = clang libclang-rt-dev
+
 DIR =
 PREFIX = /usr/local
 LIBDIR = lib
@@ -13,18 +15,21 @@ DESTDIR =
 ONLY =
 COUNT = 30
 SEED =
+SECONDS = 60
 
 FAULTS = -Dfaults=true
 ASAN = -Db_sanitize=address,undefined -Doptimization=1
 
 .DEFAULT_GOAL = help
-.PHONY: help deps build build-faults build-asan tested test test-long mutants coverage demo bench install format tags compile-commands clean
+.PHONY: help deps build build-faults build-asan tested test test-long mutants coverage fuzz demo bench install format tags \
+	compile-commands clean
 
 help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
 	@echo 'make test-long   the same with larger numbers, and what takes too long for every day'
 	@echo 'make mutants     change lines, one at a time, and ask whether the tests notice (COUNT=30, SEED=)'
 	@echo 'make coverage    which lines does no test execute, and which branches go one way only (ONLY=word: of some programs)'
+	@echo 'make fuzz        any bytes for what reads the log and dumps, by libFuzzer (SECONDS=60 each, ONLY=log)'
 	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder with C headers)'
 	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
@@ -65,6 +70,11 @@ coverage: deps
 	@tests/build build-coverage:quick -Db_coverage=true -Doptimization=1
 	@tests/coverage/coverage --lines $(if $(ONLY),--only '$(ONLY)') build-coverage
 
+# By clang's libFuzzer; what it finds first, tests/fuzz/corpus-* have.
+fuzz: deps
+	@tests/deps $(FUZZ_PACKAGES)
+	@tests/fuzz/run --seconds $(SECONDS) $(if $(ONLY),--only '$(ONLY)')
+
 # What it runs: the tests' programs are not for it.
 demo: deps
 	@tests/build build=agentd/agentd,cli/agentctl,docs/examples/demo
@@ -92,4 +102,4 @@ compile-commands: deps
 	@ln -sf build/compile_commands.json compile_commands.json
 
 clean:
-	rm -rf build build-faults build-asan build-coverage build-mutants
+	rm -rf build build-faults build-asan build-coverage build-fuzz build-mutants

@@ -20,6 +20,7 @@ IN_PYTHON = (r'(?P<string>"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\
              r'|(?P<comment>#[^\n]*)')
 IN_SHELL = r'(?P<string>\'[^\']*\'|"(?:\\.|[^"\\])*")|(?P<comment>(?:(?<=\s)|\A)#[^\n]*)'
 IN_MESON = r'(?P<string>\'(?:\\.|[^\'\\\n])*\')|(?P<comment>#[^\n]*)'
+INPUTS = 'tests/fuzz/corpus-'  # bytes that tests are given, whatever they look like
 DOCUMENTS = ('.md', '.1', '.3', '.8', '.svg')
 
 
@@ -112,8 +113,8 @@ def tracked(root):
         paths = [os.path.relpath(os.path.join(folder, name), root)
                  for folder, _, names in os.walk(root) for name in names
                  if not os.path.relpath(folder, root).startswith('build')]
-    return sorted(path for path in set(paths)
-                  if os.path.isfile(os.path.join(root, path)) and is_text(os.path.join(root, path)))
+    return sorted(path for path in set(paths) if not path.startswith(INPUTS)
+                  and os.path.isfile(os.path.join(root, path)) and is_text(os.path.join(root, path)))
 
 
 def is_text(path):
