@@ -39,8 +39,7 @@ struct wal_recover {
         uint64_t sequence, entry, entries, realtime_ns;
         struct sb_load load;
         struct sb_load_words words;
-        uint64_t *floors;
-        uint64_t floor_count;
+        uint64_t buckets; /* of the bus that the next floors are of */
         uint64_t begun_ns, said_ns;
 };
 
@@ -115,22 +114,9 @@ static void wal_recover_word(struct wal_recover *recover, const struct sb_wal_en
                 recover->words.forgotten = entry->rev;
                 break;
         case SB_WAL_WORD_BUCKETS:
-                recover->floor_count = entry->rev;
+                recover->buckets = entry->rev;
                 break;
         }
-}
-
-/* Floors count by the number of a bucket, of which there were floor_count. Return: 0, -errno. */
-static int wal_recover_floor(struct wal_recover *recover, const struct sb_wal_entry *entry)
-{
-        if (!recover->floors)
-                recover->floors = mi_zalloc(recover->floor_count * sizeof(*recover->floors));
-        if (!recover->floors)
-                return -ENOMEM;
-        if (entry->which >= recover->floor_count)
-                return -EBADMSG;
-        recover->floors[entry->which] = entry->rev;
-        return 0;
 }
 
 static void wal_recover_say_progress(struct wal_recover *recover)
@@ -179,7 +165,10 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
                 wal_recover_word(recover, entry);
                 return 0;
         case SB_WAL_FLOOR:
-                return recover->load.cut ? wal_recover_floor(recover, entry) : 0;
+                /* One by one: a bus that began anew with another --size had other buckets. */
+                return recover->load.cut ? sb_load_floor_of(&recover->load, recover->end->hash_seed,
+                                                   entry->which, recover->buckets, entry->rev)
+                                         : 0;
         case SB_WAL_TIME:
                 if (recover->load.cut)
                         sb_load_time(&recover->load, entry->rev, entry->which);
@@ -206,9 +195,6 @@ static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handl
                 r = sb_load_turn(&recover->load, &recover->words);
         if (!r)
                 r = sb_wal_reader_visit(recover->reader, &visitor, recover);
-        if (!r && recover->floors)
-                sb_load_floors(&recover->load, recover->end->hash_seed, recover->floors,
-                        recover->floor_count);
         if (!r)
                 r = sb_load_end(&recover->load);
         return r == SB_E_FULL ? -ENOSPC : r;
@@ -253,8 +239,6 @@ static int wal_recover_fill(struct wal_recover *recover, struct sb_segment *segm
                 sb_handle_fini(&handle);
         }
         mi_free(space);
-        mi_free(recover->floors);
-        recover->floors = NULL;
         if (r) {
                 wal_recover_say_failed(recover, r);
                 return -1;

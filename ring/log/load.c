@@ -377,19 +377,18 @@ void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint
         sb_index_raise_floor(segment, sb_hash_key(key, key_len, segment->seed), rev);
 }
 
-void sb_load_floors(struct sb_load *load, uint64_t seed, const uint64_t *floors, uint64_t count)
+int sb_load_floor_of(
+        struct sb_load *load, uint64_t seed, uint64_t which, uint64_t count, uint64_t rev)
 {
         const struct sb_segment *segment = &load->handle->segment;
-        uint64_t highest = 0, i;
 
-        if (seed == segment->seed) {
-                sb_index_inherit_floors(segment, floors, count);
-                return;
-        }
-        for (i = 0; i < count; i++)
-                if (highest < floors[i])
-                        highest = floors[i];
-        sb_index_inherit_floors(segment, &highest, 1);
+        if (which >= count || count > UINT32_MAX || rev > NUMBER_MAX)
+                return -EBADMSG;
+        if (seed == segment->seed)
+                sb_index_inherit_floor(segment, (uint32_t)which, (uint32_t)count, rev);
+        else
+                sb_index_inherit_floor(segment, 0, 1, rev);
+        return 0;
 }
 
 void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns)

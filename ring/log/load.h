@@ -81,7 +81,7 @@ struct sb_load_words {
 
 /* Begins. @handle is of the only record in use, and has written nothing. Keys that are removed keep
  * their floors only if the caller loads these; that is possible bucket by bucket where it made the
- * segment with the stored bus's seed (sb_load_floors()). Return: 0; -EEXIST: the segment is not
+ * segment with the stored bus's seed (sb_load_floor_of()). Return: 0; -EEXIST: the segment is not
  * empty. */
 int sb_load_begin(struct sb_handle *handle, struct sb_load *ret);
 
@@ -106,9 +106,11 @@ int sb_load_turn(struct sb_load *load, const struct sb_load_words *words);
 /* Raises the floor of a key that the stored bus had, and of which no version is loaded: the key's
  * next life begins above @rev. The length is 1 to 1,024. */
 void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint64_t rev);
-/* The same for all keys: the floors of a bus with @count buckets and this @seed. With another seed
- * than the segment's, each floor rises to the highest. Cost: a look at each of both. */
-void sb_load_floors(struct sb_load *load, uint64_t seed, const uint64_t *floors, uint64_t count);
+/* The same for all keys of the bucket @which of a bus with @count buckets and this @seed. With
+ * another seed than the segment's, all floors rise. Return: 0; -EBADMSG: no bus has such a bucket
+ * or such a revision. Cost: a look at each floor that it may raise. */
+int sb_load_floor_of(
+        struct sb_load *load, uint64_t seed, uint64_t which, uint64_t count, uint64_t rev);
 /* Notes when a cut was taken, for reads by time and rules with a span; cuts ascend. */
 void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns);
 

@@ -35,12 +35,13 @@ enum {
         SB_WAL_BORN = 1, /* the key was made with this version: nothing was before it */
 };
 
-/* Words of the bus that count for what is brought back. Of several entries the last one counts. */
+/* Words of the bus that count for what is brought back. Of several entries the last one counts, but
+ * for BUCKETS. */
 enum sb_wal_word {
         SB_WAL_WORD_WHOLE = 1,         /* what was logged before this entry counts no more */
         SB_WAL_WORD_HISTORY_FLOOR = 2, /* as in the superblock */
         SB_WAL_WORD_FORGOTTEN = 3,     /* the same */
-        SB_WAL_WORD_BUCKETS = 4,       /* how many there are; floors come behind it */
+        SB_WAL_WORD_BUCKETS = 4,       /* how many there are in the bus of the floors behind it */
         SB_WAL_WORD_SINCE =
                 5, /* what was logged before the batch of this sequence counts no more */
 };

@@ -359,19 +359,12 @@ void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint6
 
 /* A home's keys are those of which the hash's lower half lies in one part of 2^32; all parts are of
  * the same size, but for rounding. */
-void sb_index_inherit_floors(
-        const struct sb_segment *segment, const uint64_t *floors, uint64_t count)
+void sb_index_inherit_floor(
+        const struct sb_segment *segment, uint32_t which, uint32_t count, uint64_t rev)
 {
-        uint64_t i;
+        uint64_t i = which, low = ((i << 32) + count - 1) / count,
+                 high = (((i + 1) << 32) + count - 1) / count - 1, home;
 
-        for (i = 0; i < count; i++) {
-                uint64_t low = ((i << 32) + count - 1) / count,
-                         high = (((i + 1) << 32) + count - 1) / count - 1, home;
-
-                if (!floors[i])
-                        continue;
-                for (home = sb_index_home(segment, low); home <= sb_index_home(segment, high);
-                        home++)
-                        index_raise_floor_of(segment, home, floors[i]);
-        }
+        for (home = sb_index_home(segment, low); home <= sb_index_home(segment, high); home++)
+                index_raise_floor_of(segment, home, rev);
 }

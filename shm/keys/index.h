@@ -179,9 +179,9 @@ void sb_index_heal_behind(struct sb_handle *handle, uint64_t hash, uint64_t cell
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
 /* Raise that to @rev, unless it is higher: before a key that is removed is gone. */
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev);
-/* Raise all floors to those of a bus with @count buckets and the same seed: each to the highest of
- * a bucket with which it has hashes in common. Cost: a look at each floor of both. */
-void sb_index_inherit_floors(
-        const struct sb_segment *segment, const uint64_t *floors, uint64_t count);
+/* Raise to @rev the floors that have hashes in common with the bucket @which of a bus with @count
+ * buckets and the same seed; @which is below @count. Cost: a look at each of them. */
+void sb_index_inherit_floor(
+        const struct sb_segment *segment, uint32_t which, uint32_t count, uint64_t rev);
 
 #endif

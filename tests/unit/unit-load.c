@@ -572,9 +572,18 @@ static void test_a_reserved_key_that_went_in_the_first_reading_is_forgotten(void
         unmake_bus();
 }
 
-static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
+static uint64_t floors[4096];
+
+static bool load_floors(uint64_t seed, uint64_t count)
 {
-        static uint64_t floors[4096];
+        for (uint64_t i = 0; i < count; i++)
+                if (sb_load_floor_of(&load, seed, i, count, floors[i]))
+                        return false;
+        return true;
+}
+
+static void test_a_floor_is_a_keys_or_of_a_bucket(void)
+{
         struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
 
         CHECK(begin(1 << 20) && !turn(60));
@@ -588,7 +597,7 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
         CHECK(writer.segment.bucket_count <= 4096);
         for (uint32_t i = 0; i < writer.segment.bucket_count; i++)
                 floors[i] = draw(1000);
-        sb_load_floors(&load, 7, floors, writer.segment.bucket_count);
+        CHECK(load_floors(7, writer.segment.bucket_count));
         for (uint32_t i = 0; i < writer.segment.bucket_count; i++)
                 CHECK_EQ(sb_load_relaxed(&writer.segment.floors[i]), floors[i]);
         unmake_bus();
@@ -598,7 +607,7 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
                         CHECK(!turn(60));
                         for (uint32_t i = 0; i < count; i++)
                                 floors[i] = draw(3) ? draw(1000) : 0;
-                        sb_load_floors(&load, 7, floors, count);
+                        CHECK(load_floors(7, count));
                         for (uint64_t hash = 0; hash < UINT32_MAX; hash += UINT32_MAX / 5000) {
                                 uint64_t home = sb_index_home(&writer.segment, hash), low, most = 0;
 
@@ -612,11 +621,39 @@ static void test_a_floor_is_a_keys_or_comes_with_all_others(void)
                                                 most = floors[low];
                                 CHECK(sb_index_floor(&writer.segment, hash) <= most);
                         }
-                        sb_load_floors(&load, 8, (const uint64_t[]){5, 2000, 7}, 3);
+                        floors[0] = 5, floors[1] = 2000, floors[2] = 7;
+                        CHECK(load_floors(8, 3));
                         CHECK_EQ(sb_index_floor(&writer.segment, 0), 2000);
                         CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX), 2000);
                         unmake_bus();
                 }
+}
+
+/* A log may have floors of the bus as it was before it began anew with another size. */
+static void test_floors_of_buses_of_different_sizes_count_together(void)
+{
+        CHECK(begin(1 << 20) && !turn(60));
+        CHECK(!sb_load_floor_of(&load, 7, 0, 8, 5));
+        CHECK(!sb_load_floor_of(&load, 7, 4095, 4096, 9));
+        CHECK(!sb_load_floor_of(&load, 7, 7, 8, 6));
+        CHECK_EQ(sb_index_floor(&writer.segment, 0), 5);
+        CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX), 9);
+        CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX - UINT32_MAX / 12), 6);
+        CHECK_EQ(sb_index_floor(&writer.segment, UINT32_MAX / 2), 0);
+        unmake_bus();
+}
+
+static void test_a_floor_that_no_bus_has_is_refused(void)
+{
+        CHECK(begin(1 << 20) && !turn(60));
+        CHECK_EQ(sb_load_floor_of(&load, 7, 0, 0, 5), -EBADMSG);
+        CHECK_EQ(sb_load_floor_of(&load, 7, 8, 8, 5), -EBADMSG);
+        CHECK_EQ(sb_load_floor_of(&load, 7, 5, UINT64_C(1) << 32, 5), -EBADMSG);
+        CHECK_EQ(sb_load_floor_of(&load, 7, UINT64_MAX - 1, UINT64_MAX, 5), -EBADMSG);
+        CHECK_EQ(sb_load_floor_of(&load, 7, 0, 8, UINT64_MAX), -EBADMSG);
+        for (uint32_t i = 0; i < writer.segment.bucket_count; i++)
+                CHECK_EQ(sb_load_relaxed(&writer.segment.floors[i]), 0);
+        unmake_bus();
 }
 
 /* ---- times ---- */
@@ -712,7 +749,9 @@ int main(int argc, char **argv)
         RUN(test_a_key_that_comes_back_in_the_log_is_there);
         RUN(test_what_was_forgotten_before_stays_forgotten);
         RUN(test_a_reserved_key_that_went_in_the_first_reading_is_forgotten);
-        RUN(test_a_floor_is_a_keys_or_comes_with_all_others);
+        RUN(test_a_floor_is_a_keys_or_of_a_bucket);
+        RUN(test_floors_of_buses_of_different_sizes_count_together);
+        RUN(test_a_floor_that_no_bus_has_is_refused);
         RUN(test_cuts_of_before_are_found_by_their_time);
         RUN(test_a_time_to_come_counts_as_now);
         return test_end();
