@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -382,7 +383,8 @@ int sb_load_floor_of(
 {
         const struct sb_segment *segment = &load->handle->segment;
 
-        if (which >= count || count > UINT32_MAX || rev > NUMBER_MAX)
+        if ((which >= count || count > UINT32_MAX || rev > NUMBER_MAX) &&
+                !SB_FAULT(FLOOR_OF_NO_BUCKET))
                 return -EBADMSG;
         if (seed == segment->seed)
                 sb_index_inherit_floor(segment, (uint32_t)which, (uint32_t)count, rev);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ring/wal/wal-bytes.h"
+#include "shm/base/fault.h"
 
 enum {
         AT_KIND = 0,
@@ -63,7 +64,7 @@ int sb_wal_entry_measure(const unsigned char *head, uint64_t *ret_size)
 
         if (!wal_entry_is_known(head[AT_KIND], head[AT_FLAGS]))
                 return -EPROTONOSUPPORT;
-        if (!wal_entry_fits(head[AT_KIND], key_len, value_len))
+        if (!wal_entry_fits(head[AT_KIND], key_len, value_len) && !SB_FAULT(ENTRY_UNMEASURED))
                 return -EBADMSG;
         *ret_size = sb_wal_entry_size(key_len, value_len);
         return 0;

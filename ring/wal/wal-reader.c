@@ -99,7 +99,8 @@ static int wal_reader_frame(struct sb_wal_reader *reader, int fd, const struct s
                 fd, reader->bytes + SB_WAL_BLOCK, space - SB_WAL_BLOCK, offset + SB_WAL_BLOCK);
         if (r)
                 return r;
-        *ret_whole = sb_wal_frame_is_whole(reader->bytes, ret, file->salt);
+        *ret_whole =
+                SB_FAULT(FRAME_UNCHECKED) || sb_wal_frame_is_whole(reader->bytes, ret, file->salt);
         return 0;
 }
 

@@ -292,7 +292,11 @@
         X(WATERMARK_EARLY, "a batch counts as durable before it is synced")                        \
         X(NEXT_BATCH_BEFORE_FSYNC, "a batch is written before the one before it is synced")        \
         X(LAST_FRAME_UNCHECKED, "a batch of the log is read without its last frame")               \
-        X(SEQUENCE_UNCHECKED, "the order of batches and files of the log is not checked")
+        X(SEQUENCE_UNCHECKED, "the order of batches and files of the log is not checked")          \
+        X(FRAME_UNCHECKED, "the log's reader does not ask for a frame's checksum")                 \
+        X(ENTRY_UNMEASURED, "an entry of the log is taken with any lengths")                       \
+        X(FLOOR_OF_NO_BUCKET, "a floor of the log is taken of any bucket")                         \
+        X(DUMP_SUM_UNASKED, "a dump is taken for whole with any checksum")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };

@@ -318,6 +318,10 @@ static const struct {
         {SB_FAULT_NEXT_BATCH_BEFORE_FSYNC, "tests/power/power-faults"},
         {SB_FAULT_LAST_FRAME_UNCHECKED, "tests/power/power-faults"},
         {SB_FAULT_SEQUENCE_UNCHECKED, "tests/power/power-faults"},
+        {SB_FAULT_FRAME_UNCHECKED, "tests/fuzz/fuzz-faults"},
+        {SB_FAULT_ENTRY_UNMEASURED, "tests/fuzz/fuzz-faults"},
+        {SB_FAULT_FLOOR_OF_NO_BUCKET, "tests/fuzz/fuzz-faults"},
+        {SB_FAULT_DUMP_SUM_UNASKED, "tests/fuzz/fuzz-faults"},
 };
 
 /* Whether another program finds the fault. */
