@@ -24,7 +24,8 @@
 #include "shm/notify/durable.h"
 #include "shm/notify/unlogged.h"
 
-#define SPARES 1u
+#define SPARES     1u
+#define BATCH_REST 10.0 /* times as long as a batch took, before --flush-bytes brings another */
 /* A copy goes on at this pace, unless the log grows so fast that it would not end in time. */
 #define COPY_BYTES    (256u << 10) /* of a batch */
 #define COPY_PAUSE_NS UINT64_C(10000000)
@@ -413,13 +414,17 @@ static void wal_log_count(struct sb_wal_log *log, uint64_t bytes)
 }
 
 /* The next batch is due when as much has changed as --flush-bytes, if it goes on as before this
- * one. */
+ * one. But writers are to have most of the time: a hot key is logged once a batch, however often it
+ * is written, so more batches are more work for the same writes. */
 static void wal_log_set_pace(struct sb_wal_log *log, uint64_t previous_ns)
 {
         double longest = (double)log->config->flush_ms * 1e6;
         double pause = (double)(log->begun_ns - previous_ns) * (double)log->config->flush_bytes /
                        (double)(log->changed + 1);
+        double least = (double)(wal_log_now() - log->begun_ns) * BATCH_REST;
 
+        if (pause < least)
+                pause = least;
         log->pause_ns = (uint64_t)(pause < longest ? pause : longest);
         log->each = log->changed / (log->marked ? log->marked : 1);
 }
