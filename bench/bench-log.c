@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@
 #include "bench/latency.h"
 #include "libclient/core/admin.h"
 #include "libclient/statebus.h"
+#include "ring/attach/place.h"
 
 #define ROUNDS_MAX  5u
 #define AT_ONCE     16u
@@ -85,6 +87,21 @@ static void start_bus(const char *size, const char *durability, const char *chec
         bus = open_bus();
 }
 
+/* Whether some process of agentd has not ended yet. */
+static bool is_locked(void)
+{
+        char path[320];
+        bool locked;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/" SB_PLACE_LOCK, bus_directory);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
+        if (fd >= 0)
+                close(fd);
+        return locked;
+}
+
 /* @signal: SIGTERM; SIGKILL: all of agentd's processes at once. */
 static void end_bus(int signal)
 {
@@ -93,7 +110,7 @@ static void end_bus(int signal)
         bus = sb_close(bus);
         if (sb_admin_supervisor(bus_directory, &pid) == 0)
                 kill(signal == SIGKILL ? -pid : pid, signal);
-        while (sb_admin_supervisor(bus_directory, &pid) == 0)
+        while (sb_admin_supervisor(bus_directory, &pid) == 0 || is_locked())
                 usleep(1000);
 }
 
