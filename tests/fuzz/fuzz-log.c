@@ -192,7 +192,8 @@ static void look_at_ending(const struct log_seed *seed, const struct sb_wal_end 
 /* Return: how the log ends; *ret says what it has. */
 static struct sb_wal_end look(const struct log_seed *seed, struct looking *ret)
 {
-        static const struct sb_wal_visitor visitor = {look_begin, look_entry, look_end};
+        static const struct sb_wal_visitor visitor = {
+                .begin = look_begin, .entry = look_entry, .end = look_end};
         struct sb_wal_reader *reader = NULL;
         struct sb_wal_end end;
         int r;

@@ -289,7 +289,8 @@ static int note_end(void *context, const struct sb_wal_batch *batch)
 
 static void note_batches(int directory_fd, struct log_seed *seed)
 {
-        static const struct sb_wal_visitor visitor = {note_begin, note_entry, note_end};
+        static const struct sb_wal_visitor visitor = {
+                .begin = note_begin, .entry = note_entry, .end = note_end};
         struct noting noting = {.seed = seed};
         struct sb_wal_reader *reader;
 
