@@ -50,9 +50,10 @@ static char directory[256], bus_directory[300];
 static const char *parent = "/tmp";
 static struct shared *shared;
 static struct sb_bus *bus;
-static unsigned char value[BLOCK];
+static unsigned char value[BLOCK], large[1u << 20];
 static uint64_t slice_ns = 500000000, recovered_keys = 1000000;
 static uint32_t rounds = ROUNDS_MAX;
+static bool recovery_alone;
 
 static void fail(const char *what, int r)
 {
@@ -87,19 +88,18 @@ static void start_bus(const char *size, const char *durability, const char *chec
         bus = open_bus();
 }
 
-/* Whether some process of agentd has not ended yet. */
-static bool is_locked(void)
+/* Waits until all of agentd's processes are gone, and their memory with them: then the lock of the
+ * bus's directory is free. */
+static void wait_for_end(void)
 {
         char path[320];
-        bool locked;
         int fd;
 
         snprintf(path, sizeof(path), "%s/" SB_PLACE_LOCK, bus_directory);
         fd = open(path, O_RDWR | O_CLOEXEC);
-        locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
-        if (fd >= 0)
-                close(fd);
-        return locked;
+        if (fd < 0 || flock(fd, LOCK_EX) < 0)
+                fail("the lock", -errno);
+        close(fd);
 }
 
 /* @signal: SIGTERM; SIGKILL: all of agentd's processes at once. */
@@ -110,8 +110,9 @@ static void end_bus(int signal)
         bus = sb_close(bus);
         if (sb_admin_supervisor(bus_directory, &pid) == 0)
                 kill(signal == SIGKILL ? -pid : pid, signal);
-        while (sb_admin_supervisor(bus_directory, &pid) == 0 || is_locked())
+        while (sb_admin_supervisor(bus_directory, &pid) == 0)
                 usleep(1000);
+        wait_for_end();
 }
 
 static void remove_bus(void)
@@ -123,17 +124,23 @@ static void remove_bus(void)
                 fputs("bench-log: the directory of a bus is left behind\n", stderr);
 }
 
-static void set(struct sb_bus *to, uint64_t number, size_t len, bool strict)
+static void set_value(
+        struct sb_bus *to, uint64_t number, unsigned char *bytes, size_t len, bool strict)
 {
         struct sb_write how = {.size = sizeof(how), .durability = strict ? SB_STRICT : SB_DEFAULT};
         char key[24];
         int r, key_len = snprintf(key, sizeof(key), "log/%012" PRIu64, number);
 
-        memcpy(value, &number, sizeof(number));
-        r = sb_set(to, (struct sb_bytes){key, (size_t)key_len}, (struct sb_bytes){value, len},
+        memcpy(bytes, &number, sizeof(number));
+        r = sb_set(to, (struct sb_bytes){key, (size_t)key_len}, (struct sb_bytes){bytes, len},
                 strict ? &how : NULL, NULL);
         if (r)
                 fail("sb_set", r);
+}
+
+static void set(struct sb_bus *to, uint64_t number, size_t len, bool strict)
+{
+        set_value(to, number, value, len, strict);
 }
 
 static void flush(void)
@@ -336,6 +343,8 @@ static void bench_batched(void)
         print_rows(rows, 2);
 }
 
+/* ---- coming back ---- */
+
 static uint64_t log_bytes(void)
 {
         DIR *stream = opendir(bus_directory);
@@ -352,24 +361,58 @@ static uint64_t log_bytes(void)
         return bytes;
 }
 
-static void bench_recovery(void)
+static void fill_keys(void)
 {
-        uint64_t begun_ns, ns, user = recovered_keys * (16 + VALUE_LEN);
-
-        start_bus("1G", "batched", "4G");
         for (uint64_t i = 0; i < recovered_keys; i++)
                 set(bus, i, VALUE_LEN, false);
+}
+
+/* Few keys, again and again: each is in many batches. */
+static void fill_few(void)
+{
+        for (uint64_t i = 0; log_bytes() < recovered_keys * 100;)
+                for (uint64_t end = i + KEYS; i < end; i++)
+                        set(bus, i % KEYS, VALUE_LEN, false);
+}
+
+static void fill_large(void)
+{
+        for (uint64_t i = 0; i * sizeof(large) < recovered_keys * 100; i++)
+                set_value(bus, i, large, sizeof(large), false);
+}
+
+/* How long a bus that was killed takes until it serves again: the best and the median. */
+static void bench_recovery_of(const char *name, void (*fill)(void))
+{
+        double seconds[ROUNDS_MAX], middle, bytes;
+
+        start_bus("1G", "batched", "8G");
+        if (fill)
+                fill();
         flush();
-        printf("%" PRIu64 " keys: %.2f bytes of log for each byte of key and value\n",
-                recovered_keys, (double)log_bytes() / (double)user);
-        end_bus(SIGKILL);
-        begun_ns = bench_now_ns();
-        start_bus("1G", "batched", "4G");
-        ns = bench_now_ns() - begun_ns;
-        printf("killed, started again: %.2f s, %.2f M keys a second\n", (double)ns / 1e9,
-                (double)recovered_keys * 1e3 / (double)ns);
+        bytes = (double)log_bytes();
+        for (uint32_t round = 0; round < rounds; round++) {
+                uint64_t begun_ns;
+
+                end_bus(SIGKILL);
+                begun_ns = bench_now_ns();
+                start_bus("1G", "batched", "8G");
+                seconds[round] = (double)(bench_now_ns() - begun_ns) / 1e9;
+        }
+        middle = median(seconds);
+        printf("%-44s %12.0f %8.2f %10.2f\n", name, bytes / 1e6, seconds[0], middle);
+        fflush(stdout);
         end_bus(SIGTERM);
         remove_bus();
+}
+
+static void bench_recovery(void)
+{
+        printf("%-44s %12s %8s %10s\n", "killed, started again", "MB of log", "best s", "median s");
+        bench_recovery_of("an empty bus", NULL);
+        bench_recovery_of("1M keys of 16 and 100 bytes", fill_keys);
+        bench_recovery_of("10,000 keys, overwritten", fill_few);
+        bench_recovery_of("values of 1 MiB", fill_large);
 }
 
 static void leave(void)
@@ -384,7 +427,7 @@ static int take_options(int argc, char **argv)
 {
         static const struct option options[] = {{"agentd", required_argument, NULL, 'a'},
                 {"directory", required_argument, NULL, 'd'}, {"quick", no_argument, NULL, 'q'},
-                {0}};
+                {"recovery", no_argument, NULL, 'r'}, {0}};
         int option;
 
         while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
@@ -396,6 +439,8 @@ static int take_options(int argc, char **argv)
                         slice_ns = 50000000;
                         rounds = 1;
                         recovered_keys = 10000;
+                } else if (option == 'r') {
+                        recovery_alone = true;
                 } else {
                         return -1;
                 }
@@ -405,7 +450,8 @@ static int take_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
         if (take_options(argc, argv) < 0)
-                return fputs("usage: bench-log [--agentd PATH] [--directory DIR] [--quick]\n",
+                return fputs("usage: bench-log [--agentd PATH] [--directory DIR] [--quick] "
+                             "[--recovery]\n",
                                stderr),
                        2;
         snprintf(directory, sizeof(directory), "%s/sb-log-XXXXXX", parent);
@@ -416,9 +462,11 @@ int main(int argc, char **argv)
         if (shared == MAP_FAILED)
                 fail("memory", -errno);
         (void)latency_tick_ns();
-        bench_strict();
-        bench_copies();
-        bench_batched();
+        if (!recovery_alone) {
+                bench_strict();
+                bench_copies();
+                bench_batched();
+        }
         bench_recovery();
         leave();
         return 0;
