@@ -181,6 +181,16 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
         return -EPROTONOSUPPORT;
 }
 
+/* The keys are put in order. Return: as sb_load_end(). */
+static int wal_recover_end_load(struct wal_recover *recover)
+{
+        void *space = mi_malloc(sb_load_space(&recover->load));
+        int r = sb_load_end(&recover->load, space);
+
+        mi_free(space);
+        return r;
+}
+
 /* Both readings, into the handle's segment. Return: 0, -errno. */
 static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handle)
 {
@@ -196,7 +206,7 @@ static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handl
         if (!r)
                 r = sb_wal_reader_visit(recover->reader, &visitor, recover);
         if (!r)
-                r = sb_load_end(&recover->load);
+                r = wal_recover_end_load(recover);
         return r == SB_E_FULL ? -ENOSPC : r;
 }
 

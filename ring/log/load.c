@@ -17,7 +17,7 @@
 #include "shm/history/rules.h"
 #include "shm/history/times.h"
 #include "shm/keys/index.h"
-#include "shm/keys/order.h"
+#include "shm/keys/sorted.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
@@ -225,10 +225,14 @@ static uint32_t load_allow(const struct sb_load_version *version)
 }
 
 /* Under a pin: the cell of a key that has none yet. Return: 0; SB_E_FULL; -EIO. */
-static int load_make_key(struct sb_handle *handle, struct attempt *attempt, struct sb_spot *ret)
+static int load_make_key(struct sb_load *load, struct attempt *attempt, struct sb_spot *ret)
 {
+        struct sb_handle *handle = load->handle;
         const struct sb_load_version *version = attempt->version;
-        int r = sb_key_take_supplies(
+        int r;
+
+        attempt->supplies.unlinked = load->cut;
+        r = sb_key_take_supplies(
                 handle, version->key_len, attempt->hash, load_allow(version), &attempt->supplies);
 
         if (r)
@@ -258,7 +262,7 @@ static int load_run(struct sb_load *load, struct attempt *attempt)
         r = sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(load_shape(version)),
                 load_allow(version), &attempt->block);
         if (!r && !spot.head)
-                r = load_make_key(handle, attempt, &spot);
+                r = load_make_key(load, attempt, &spot);
         if (!r)
                 load_install(load, attempt, &spot);
         return r;
@@ -398,12 +402,19 @@ void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns)
         sb_times_load(&load->handle->segment, cut, realtime_ns);
 }
 
-int sb_load_end(struct sb_load *load)
+uint64_t sb_load_space(struct sb_load *load)
+{
+        load->node_count = sb_sorted_count(load->handle);
+        return load->node_count * SB_SORTED_SPACE;
+}
+
+int sb_load_end(struct sb_load *load, void *space)
 {
         struct sb_handle *handle = load->handle;
 
         if (!load->cut)
                 return -EINVAL;
+        sb_sorted_link(handle, space, load->node_count);
         sb_work_all(handle, false); /* which raises the stable cut, to one above all stamps */
         sb_limbo_leave(handle);
         return 0;

@@ -33,6 +33,10 @@
  *   sides follow each other or, at the end of a chain, the source knows that the key was made
  *   there. So a read of the past that goes by links is true or "not known" (history/past.h).
  *
+ * - Keys of the second reading are in no order until sb_load_end(): it sorts them all, which costs
+ * a fraction of what it costs to look for the place of each (keys/sorted.h). Until then only their
+ *   names find them.
+ *
  * - The clock is above every stamp that was loaded.
  *
  * - A call that fails has loaded nothing; the loading may go on behind it.
@@ -51,8 +55,9 @@
 /* A loading; its members are load.c's. */
 struct sb_load {
         struct sb_handle *handle;
-        uint64_t newest; /* the highest stamp of what was loaded */
-        uint64_t cut;    /* of the bus that is loaded; 0: the first reading is going on */
+        uint64_t newest;     /* the highest stamp of what was loaded */
+        uint64_t cut;        /* of the bus that is loaded; 0: the first reading is going on */
+        uint64_t node_count; /* that sb_load_end() has to link */
         uint64_t fetched[SB_LOAD_FETCH]; /* hashes of which the buckets are on their way */
         uint32_t fetched_count;
 };
@@ -114,8 +119,12 @@ int sb_load_floor_of(
 /* Notes when a cut was taken, for reads by time and rules with a span; cuts ascend. */
 void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns);
 
-/* Ends: raises the stable cut, and asks for a sweep. From here on the segment may be served.
- * Return: 0; -EINVAL: there was no second reading. */
-int sb_load_end(struct sb_load *load);
+/* Bytes of memory that sb_load_end() takes, called next: 16 for each key. Cost: a look at each. */
+uint64_t sb_load_space(struct sb_load *load);
+/* Ends: puts the keys in order, raises the stable cut, and asks for a sweep. From here on the
+ * segment may be served. @space: sb_load_space() bytes, aligned to 8; NULL: there are none, and the
+ * keys are put in order one by one, which takes several times as long. Return: 0; -EINVAL: there
+ * was no second reading. */
+int sb_load_end(struct sb_load *load, void *space);
 
 #endif

@@ -169,6 +169,18 @@ static struct sb_node *key_look_first(struct sb_handle *handle, const void *key,
         return node;
 }
 
+/* Leave a node out of the ordered index for now: no other process runs, and the key has no node. */
+static struct sb_node *key_leave_unlinked(struct sb_node *mine, uint64_t *ret_own)
+{
+        uint32_t level;
+
+        for (level = 0; level < mine->height; level++)
+                /* Relaxed: as in key_fill_node(). */
+                sb_store_relaxed(&mine->next[level], 0);
+        *ret_own = 0;
+        return mine;
+}
+
 /* The key's node, noted: the maker's own, now linked, or another one. *ret_own: the cell that it
  * names, or 0. NULL: as key_link(). */
 static struct sb_node *key_make_node(struct sb_handle *handle, const void *key, uint32_t key_len,
@@ -183,7 +195,8 @@ static struct sb_node *key_make_node(struct sb_handle *handle, const void *key, 
         /* R:operation > A:operation. The note comes before the link: so a process that finds this
          * client dead finds the node. */
         sb_store_release(&handle->record->operation, supplies->node);
-        node = key_link(handle, mine, ret_own);
+        node = supplies->unlinked ? key_leave_unlinked(mine, ret_own)
+                                  : key_link(handle, mine, ret_own);
         if (node ? node != mine : !*ret_own)
                 key_give_way(
                         handle, mine, node ? sb_offset_of(&handle->segment, node) : 0, supplies);
@@ -207,8 +220,12 @@ int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uin
         floor = key_behind_link(handle, node, hash, floor);
         key_fill_placeholder(handle, supplies->placeholder, at, floor, key, key_len);
         r = sb_index_insert(handle, hash, supplies->placeholder, &cell_number);
-        if (r)
+        if (r) {
+                /* No other process has seen it. */
+                if (supplies->unlinked)
+                        supplies->node = at;
                 return r;
+        }
         own = sb_tag_of(hash) | supplies->placeholder;
         supplies->placeholder = 0;
         sb_index_confirm(handle, cell_number, own);

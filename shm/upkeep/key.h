@@ -30,6 +30,7 @@ struct sb_key_supplies {
         uint64_t node, placeholder;
         uint32_t height; /* that the node's block has room for */
         bool gave_way;   /* at first false: another process's node was the key's, and `node` went */
+        bool unlinked; /* of the only process: the caller links all nodes at once (keys/sorted.h) */
 };
 
 /* For writers: the cell of a key. On the way it asks about every unstamped placeholder and finishes

@@ -5,6 +5,8 @@
 #ifndef SB_TEST_UNIT_LOAD_H
 #define SB_TEST_UNIT_LOAD_H
 
+#include <stdlib.h>
+
 #include "ring/log/load.h"
 #include "ring/op/past.h"
 #include "shm/base/result.h"
@@ -28,6 +30,16 @@ static inline struct sb_superblock *super(void)
 static inline bool begin(uint64_t size)
 {
         return make_bus(size) && !sb_load_begin(&writer, &load);
+}
+
+/* With memory to sort the keys in. */
+static inline int end_load(void)
+{
+        void *space = malloc(sb_load_space(&load) + 1);
+        int r = sb_load_end(&load, space);
+
+        free(space);
+        return r;
 }
 
 /* The second reading, of a bus at this cut that had let go of nothing. */
@@ -145,13 +157,24 @@ static inline int64_t past_of(const char *key, uint64_t cut)
                                      : -2;
 }
 
-static inline bool is_sound(struct sb_check_report *ret)
+static inline bool is_sound_as(bool quiescent, struct sb_check_report *ret)
 {
-        if (sb_check(&reader, true, ret))
+        if (sb_check(&reader, quiescent, ret))
                 return false;
         for (uint32_t i = 0; i < ret->problem_count && i < 8; i++)
                 printf("# %s\n", ret->problems[i]);
         return !ret->problem_count && !ret->blocks_lost;
+}
+
+static inline bool is_sound(struct sb_check_report *ret)
+{
+        return is_sound_as(true, ret);
+}
+
+/* Before the end: keys are in no order yet, as beside a process that is making them. */
+static inline bool is_sound_so_far(struct sb_check_report *ret)
+{
+        return is_sound_as(false, ret);
 }
 
 static inline bool sound(void)
@@ -159,6 +182,13 @@ static inline bool sound(void)
         struct sb_check_report report;
 
         return is_sound(&report);
+}
+
+static inline bool sound_so_far(void)
+{
+        struct sb_check_report report;
+
+        return is_sound_so_far(&report);
 }
 
 #define ALL  SB_RULE_WORD(SB_RULE_ALL, 0)

@@ -9,7 +9,7 @@
 /* Ends, and gives up what the loader has in hand: what it lost is nothing's then. */
 static bool ends_without_loss(void)
 {
-        if (sb_load_end(&load))
+        if (end_load())
                 return false;
         sb_handle_fini(&writer);
         return sound();
@@ -28,11 +28,11 @@ static void test_a_full_segment_says_so_and_has_what_came_before(void)
                 r = give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300);
         }
         CHECK_EQ(r, SB_E_FULL);
-        CHECK(count > 1000 && sound());
+        CHECK(count > 1000 && sound_so_far());
         /* Neither a new key nor another version of one that is there; a delete goes on. */
         CHECK_EQ(give(key, 6, SB_VERSION_VALUE, 1, 20 + count, bytes, 300), SB_E_FULL);
         CHECK_EQ(give("first", 5, SB_VERSION_VALUE, 2, 20 + count, bytes, 3000), SB_E_FULL);
-        CHECK(!rev_of(key) && rev_of("first") == 1 && sound());
+        CHECK(!rev_of(key) && rev_of("first") == 1 && sound_so_far());
         CHECK(!deleted("first", 2, 20 + count) && !rev_of("first") && chain_is("first", "2d-1-"));
         while (count-- > 1) {
                 snprintf(key, sizeof(key), "%06u", (uint32_t)((count - 1) * 7919 % 1000003));
@@ -56,11 +56,11 @@ static void test_what_is_full_takes_deletes_and_what_they_freed_serves(void)
                         r = give(key, 6, SB_VERSION_VALUE, 1, 10, bytes, lens[i]);
                         CHECK(!r || r == SB_E_FULL);
                 }
-        CHECK(made > 1000 && !deleted("000000", 2, 11) && sound());
+        CHECK(made > 1000 && !deleted("000000", 2, 11) && sound_so_far());
         sb_work_all(&writer, true);
         while (!give("kept", 4, SB_VERSION_VALUE, rev, 10, bytes, 0))
                 rev++;
-        CHECK(rev > 1 && sound());
+        CHECK(rev > 1 && sound_so_far());
         CHECK_EQ(give("000001", 6, SB_VERSION_VALUE, 2, 11, bytes, 1), SB_E_FULL);
         /* One block is not enough for a new key; nothing of it stays. */
         CHECK(!deleted("000002", 2, 11));
@@ -115,7 +115,7 @@ static void test_a_million_overwrites_need_no_more_memory_than_the_keys(void)
                 if (give(key, 5, SB_VERSION_VALUE, i / 1000 + 1, i + 10, bytes, 100 + i * 31 % 200))
                         TEST_FAIL("version %ju", (uintmax_t)i);
         }
-        CHECK(!sb_load_end(&load) && is_sound(&report));
+        CHECK(!end_load() && is_sound(&report));
         CHECK(report.keys == 1000 && report.versions == 1000 && rev_of("k0999") == 1000);
         unmake_bus();
 }
@@ -126,7 +126,7 @@ static void test_large_values_that_are_replaced_leave_their_units(void)
         for (uint64_t rev = 1; rev <= 300; rev++)
                 CHECK(!give("large", 5, SB_VERSION_VALUE, rev, rev + 5, bytes,
                         (1 << 19) + rev % 5 * 100000));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         unmake_bus();
 }
 
@@ -142,7 +142,7 @@ static void test_keys_that_came_and_went_leave_no_memory_behind(void)
                 CHECK(!give(key, 7, SB_VERSION_DELETED, 2, i + 10, NULL, 0));
         }
         CHECK_EQ(writer.counters.swept, 0);
-        CHECK(!sb_load_end(&load) && is_sound(&report) && report.nodes == 0);
+        CHECK(!end_load() && is_sound(&report) && report.nodes == 0);
         unmake_bus();
 }
 
@@ -157,7 +157,7 @@ static void test_reserved_keys_that_came_and_went_leave_no_memory_behind(void)
                 CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_VALUE, 1, i + 10, bytes, 24));
                 CHECK(!give(key, SB_MARK_PREFIX + 6, SB_VERSION_DELETED, 2, i + 11, NULL, 0));
         }
-        CHECK(!turn(200000) && !sb_load_end(&load) && sound());
+        CHECK(!turn(200000) && !end_load() && sound());
         unmake_bus();
 }
 
@@ -178,7 +178,7 @@ static void test_a_history_of_the_last_versions_fits_where_it_fitted(void)
                         if (give(key, 5, SB_VERSION_VALUE, i / keys + 1, i + 10, bytes, 150))
                                 TEST_FAIL("last %u: version %ju", numbers[which], (uintmax_t)i);
                 }
-                CHECK(!sb_load_end(&load) && sound());
+                CHECK(!end_load() && sound());
                 sb_work_all(&writer, true);
                 CHECK(is_sound(&report));
                 /* One more of each, and the rule's key. */
@@ -232,12 +232,12 @@ static void test_many_keys_are_loaded(void)
         ordered = load_keys(count, 1, 1);
         again = load_keys(count, 77977, 2);
         CHECK(ordered > 0 && again > 0);
-        CHECK(!sb_load_end(&load) && is_sound(&report));
+        CHECK(!end_load() && is_sound(&report));
         CHECK(report.keys == count && report.versions == count);
         unmake_bus();
         CHECK(begin(UINT64_C(256) << 20) && !turn(100));
         mixed = load_keys(count, 77977, 1);
-        CHECK(mixed > 0 && !sb_load_end(&load));
+        CHECK(mixed > 0 && !end_load());
         unmake_bus();
         TEST_NOTE("million versions a second: keys in order %.2f, in any order %.2f, overwrites "
                   "%.2f",

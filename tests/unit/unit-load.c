@@ -30,7 +30,7 @@ static void test_a_loaded_key_reads_as_it_was_written(void)
         uint64_t number;
 
         CHECK(begin(1 << 20) && !turn(60));
-        CHECK(!sb_load_version(&load, &version) && !sb_load_end(&load));
+        CHECK(!sb_load_version(&load, &version) && !end_load());
         sb_pin(&reader);
         got = find("key");
         CHECK(got);
@@ -59,14 +59,14 @@ static void test_loading_begins_in_an_empty_segment_alone(void)
 static void test_there_are_two_readings_and_each_takes_its_own_keys(void)
 {
         CHECK(begin(1 << 20));
-        CHECK_EQ(sb_load_end(&load), -EINVAL);
+        CHECK_EQ(end_load(), -EINVAL);
         CHECK(!value("k", 1, 10) && !rev_of("k"));
         CHECK(!rule("k", true, ALL, 5, 1, 10));
         CHECK(!turn(40));
         CHECK_EQ(turn(50), -EINVAL);
         CHECK(!rule("k", true, LAST, 6, 2, 11)); /* passed over */
         CHECK(!value("k", 1, 10) && rev_of("k") == 1);
-        CHECK(!sb_load_end(&load));
+        CHECK(!end_load());
         sb_pin(&reader);
         CHECK(sb_past_kept(&reader, "k", 1, 5) && !sb_past_kept(&reader, "k", 1, 4));
         sb_unpin(&reader);
@@ -81,9 +81,9 @@ static void test_of_the_buss_own_keys_the_newest_versions_are_loaded(void)
         CHECK(begin(1 << 20));
         for (uint64_t rev = 1; rev < 100; rev++) {
                 CHECK(!rule("k", true, SB_RULE_WORD(SB_RULE_LAST, rev), 5, rev, 10 + rev));
-                CHECK(is_sound(&report) && report.versions == 1);
+                CHECK(is_sound_so_far(&report) && report.versions == 1);
         }
-        CHECK(!turn(200) && !sb_load_end(&load) && sound());
+        CHECK(!turn(200) && !end_load() && sound());
         {
                 uint64_t word;
 
@@ -104,7 +104,7 @@ static void test_what_is_not_newer_is_passed_over(void)
         CHECK(!value("k", 4, 40) && !value("k", 3, 30) && chain_is("k", "4-3-2-1-"));
         CHECK(!value("plain", 1, 10) && !value("plain", 2, 20) && !value("plain", 1, 10));
         CHECK(chain_is("plain", "2~"));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         unmake_bus();
 }
 
@@ -114,7 +114,7 @@ static void test_versions_with_one_stamp_come_in_the_order_of_their_revisions(vo
         CHECK(!value("k", 1, 10) && !value("k", 2, 10) && !deleted("k", 3, 10));
         CHECK(!value("k", 4, 10) && !value("k", 2, 10) && chain_is("k", "4-3d-2-1-"));
         CHECK(!value("plain", 1, 10) && !value("plain", 2, 10) && chain_is("plain", "2~"));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         CHECK_EQ(past_of("k", 10), 4);
         unmake_bus();
 }
@@ -128,7 +128,7 @@ static void test_what_contradicts_itself_is_refused(void)
         CHECK_EQ(value("k", 5, 31), -EBADMSG);
         CHECK_EQ(value("k", 5, 29), -EBADMSG);
         CHECK(chain_is("k", "5~"));
-        CHECK(!value("k", 6, 31) && !sb_load_end(&load) && sound());
+        CHECK(!value("k", 6, 31) && !end_load() && sound());
         unmake_bus();
 }
 
@@ -164,7 +164,7 @@ static void test_what_makes_no_sense_is_refused(void)
         }
         CHECK(!give(bytes + 1, key_max, SB_VERSION_VALUE, 1, 10, NULL, 0));
         CHECK(!give("large", 5, SB_VERSION_VALUE, 1, 10, bytes, value_max));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         unmake_bus();
 }
 
@@ -177,7 +177,7 @@ static void test_nothing_above_the_cut_is_loaded(void)
         CHECK(!turn(50));
         CHECK_EQ(value("k", 1, 51), -EBADMSG);
         CHECK(!rev_of("k") && !value("k", 1, 50));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         unmake_bus();
         CHECK(begin(1 << 20));
         CHECK_EQ(sb_load_turn(&load, &none), -EINVAL);
@@ -200,7 +200,7 @@ static void test_the_clock_goes_on_above_the_cut(void)
                 struct sb_version *version;
 
                 CHECK(begin(1 << 20) && !turn(cut));
-                CHECK(!value("k", 9, cut) && !sb_load_end(&load));
+                CHECK(!value("k", 9, cut) && !end_load());
                 CHECK(sb_load_relaxed(&super()->clock) > cut);
                 CHECK(sb_load_relaxed(&super()->stable) >= cut);
                 CHECK(sb_load_relaxed(&super()->sweep_wanted) != sb_load_relaxed(&super()->swept));
@@ -233,7 +233,7 @@ static void test_a_link_says_what_may_be_missing_behind_it(void)
         CHECK(!sb_load_version(&load, &born) && chain_is("later", "12~2~"));
         CHECK(!deleted("later", 13, 20) && !value("later", 14, 30));
         CHECK(chain_is("later", "14-13d-12~2~"));
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         CHECK_EQ(past_of("born", 9), -1);
         CHECK(past_of("first", 9) == 0 && past_of("first", 19) == 1);
         CHECK_EQ(past_of("born", 30), 15);
@@ -250,11 +250,11 @@ static void test_what_no_rule_and_no_mark_keeps_is_freed_at_once(void)
         CHECK(begin(1 << 20) && !turn(1000));
         for (uint64_t rev = 1; rev <= 500; rev++) {
                 CHECK(!give("k", 1, SB_VERSION_VALUE, rev, rev + 2, bytes, 40 + rev * 13 % 30000));
-                CHECK(is_sound(&report) && report.versions == 1);
+                CHECK(is_sound_so_far(&report) && report.versions == 1);
                 CHECK_EQ(report.blocks_waiting, 0);
                 CHECK(report.blocks_used - report.blocks_private == 2);
         }
-        CHECK(chain_is("k", "500~") && !sb_load_end(&load) && sound());
+        CHECK(chain_is("k", "500~") && !end_load() && sound());
         CHECK(past_of("k", 502) == 500 && past_of("k", 501) == -1);
         unmake_bus();
 }
@@ -284,7 +284,7 @@ static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
                 if (!reading)
                         CHECK(!turn(60));
         }
-        CHECK(!sb_load_end(&load) && sound());
+        CHECK(!end_load() && sound());
         CHECK(chain_is("all/x", "8-7-6-5-4-3-2-1-"));
         CHECK(chain_is("plain", "8~") && chain_is("gone/x", "8~"));
         sb_work_all(&writer, true);
@@ -300,7 +300,7 @@ static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
 static void test_a_rule_that_was_being_written_is_finished_later(void)
 {
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 0, 1, 10) && !turn(60));
-        CHECK(!value("k", 1, 20) && !value("k", 2, 30) && !sb_load_end(&load));
+        CHECK(!value("k", 1, 20) && !value("k", 2, 30) && !end_load());
         CHECK(chain_is("k", "2-1-") && past_of("ka", 40) == -1);
         CHECK(!sb_keep_repair(&writer));
         CHECK(past_of("ka", 40) == -1 && !past_of("ka", sb_clock_take_cut(&writer)));
@@ -333,7 +333,7 @@ static void test_a_delete_that_was_replaced_above_the_floor_stays(void)
                 CHECK(!sb_load_turn(&load, &words));
                 CHECK(!value("k", 63, 397) && !value("k", 64, 398) && work(390));
                 CHECK(!value("k", 128, 399) && !deleted("k", 129, 400) && work(401));
-                CHECK(!value("k", 130, 600) && !sb_load_end(&load));
+                CHECK(!value("k", 130, 600) && !end_load());
                 CHECK(past_of("k", 600) == 130 && past_of("k", 550) == 0);
                 CHECK(!strncmp(chain_of("k"), "130-129d", 8) && sound());
                 unmake_bus();
@@ -347,8 +347,8 @@ static void test_the_last_versions_alone_stay_of_a_key_that_has_many(void)
         CHECK(begin(1 << 24) && !rule("", true, LAST, 2, 1, 3) && !turn(200000));
         for (uint64_t i = 0; i < 40000; i++)
                 CHECK(!value(i % 2 ? "one" : "other", i / 2 + 1, 10 + i));
-        CHECK(is_sound(&report) && report.versions < 20000);
-        CHECK(!sb_load_end(&load) && past_of("one", 200000) == 20000);
+        CHECK(is_sound_so_far(&report) && report.versions < 20000);
+        CHECK(!end_load() && past_of("one", 200000) == 20000);
         CHECK(past_of("one", 40007) == 19999 && past_of("one", 40005) == 19998);
         unmake_bus();
 }
@@ -371,12 +371,12 @@ static void test_what_the_floor_of_history_let_go_is_not_known(void)
         struct sb_load_words words = {.cut = 60, .history_floor = 30};
 
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
-        CHECK(!sb_load_turn(&load, &words) && !sb_load_end(&load));
+        CHECK(!sb_load_turn(&load, &words) && !end_load());
         CHECK(past_of("k", 29) == -1 && past_of("k", 30) == 0);
         unmake_bus();
         words.history_floor = 70; /* read later than the cut */
         CHECK(begin(1 << 20) && !rule("k", true, ALL, 5, 1, 10));
-        CHECK(!sb_load_turn(&load, &words) && !sb_load_end(&load));
+        CHECK(!sb_load_turn(&load, &words) && !end_load());
         CHECK(past_of("k", 59) == -1 && past_of("k", 60) == 0);
         unmake_bus();
 }
@@ -400,7 +400,7 @@ static void test_a_mark_keeps_its_cut_wherever_its_key_was_stored(void)
                         if (!reading)
                                 CHECK(!turn(60));
                 }
-                CHECK(!sb_load_end(&load) && sound());
+                CHECK(!end_load() && sound());
                 CHECK(chain_is("k", "6~2~") && chain_is("young", "2~") && chain_is("old", "5d-4~"));
                 CHECK(past_of("k", 25) == 2 && past_of("young", 25) == 0);
                 CHECK(past_of("old", 25) == 4 && past_of("dead", 25) == 0);
@@ -443,7 +443,7 @@ static void test_the_newer_of_two_keys_has_the_mark(void)
                 CHECK(begin(1 << 20));
                 CHECK(!mark_of(names[first], 25, 3, SB_RECORD_NUMBER(1, 7), 30));
                 CHECK(!mark_of(names[!first], 20, 3, SB_RECORD_NUMBER(1, 8), 31));
-                CHECK(!turn(60) && !sb_load_end(&load));
+                CHECK(!turn(60) && !end_load());
                 CHECK_EQ(sb_op_mark_find(&reader, names[first], 1, &cut), SB_E_NOT_FOUND);
                 CHECK(!sb_op_mark_find(&reader, names[!first], 1, &cut) && cut == 20);
                 CHECK(sb_past_marked(&reader.segment, 20));
@@ -481,7 +481,7 @@ static void test_a_key_that_names_no_mark_makes_none(void)
         CHECK(!mark_of("none", 25, 0, 0, 30));
         CHECK(!mark_of("making", 26, 1, SB_NAMED_MAKING | 5, 30));
         CHECK(!give(SB_RESERVED_MARK "short", SB_MARK_PREFIX + 5, SB_VERSION_VALUE, 1, 20, "x", 1));
-        CHECK(!turn(60) && !sb_load_end(&load));
+        CHECK(!turn(60) && !end_load());
         CHECK(!sb_load_relaxed(&super()->mark_high));
         CHECK(!sb_past_marked(&reader.segment, 25) && !sb_past_marked(&reader.segment, 26));
         unmake_bus();
@@ -520,7 +520,7 @@ static void test_a_deleted_key_is_made_anew_above_its_revisions(void)
         CHECK(begin(1 << 20) && !turn(60));
         CHECK(!value("k", 40, 10) && !deleted("k", 41, 20) && !rev_of("k"));
         CHECK(!deleted("alone", 90, 30));
-        CHECK(!sb_load_end(&load) && is_sound(&report));
+        CHECK(!end_load() && is_sound(&report));
         CHECK_EQ(report.nodes, 0);
         CHECK_EQ(sb_load_relaxed(&super()->forgotten), 30);
         CHECK(!put(&writer, "k", "v", 1) && rev_of("k") > 41);
@@ -535,7 +535,7 @@ static void test_a_key_that_comes_back_in_the_log_is_there(void)
         CHECK(!value("k", 1, 10) && !deleted("k", 2, 20) && !value("k", 3, 30));
         CHECK(rev_of("k") == 3 && !deleted("k", 4, 40));
         sb_work_all(&writer, false); /* it is gone */
-        CHECK(!value("k", 9, 50) && !sb_load_end(&load) && sound());
+        CHECK(!value("k", 9, 50) && !end_load() && sound());
         CHECK(chain_is("k", "9~"));
         unmake_bus();
 }
@@ -546,7 +546,7 @@ static void test_what_was_forgotten_before_stays_forgotten(void)
                 struct sb_load_words words = {.cut = 60, .forgotten = forgotten};
 
                 CHECK(begin(1 << 20) && !sb_load_turn(&load, &words));
-                CHECK(!deleted("k", 5, 33) && !sb_load_end(&load));
+                CHECK(!deleted("k", 5, 33) && !end_load());
                 CHECK_EQ(sb_load_relaxed(&super()->forgotten), forgotten < 33   ? 33
                                                                : forgotten < 60 ? forgotten
                                                                                 : 60);
@@ -589,7 +589,7 @@ static void test_a_floor_is_a_keys_or_of_a_bucket(void)
         CHECK(begin(1 << 20) && !turn(60));
         sb_load_floor(&load, "k", 1, 500);
         sb_load_floor(&load, "k", 1, 400);
-        CHECK(!sb_load_end(&load) && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
+        CHECK(!end_load() && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
         unmake_bus();
         /* In a bus with as many buckets each has its own again. */
         wish.bucket_count = 0;
@@ -700,7 +700,7 @@ static void test_cuts_of_before_are_found_by_their_time(void)
         CHECK(!sb_times_horizon(&reader.segment, 101 * SECOND, &moment));
         now_ns += 20 * SECOND;
         CHECK(sb_times_horizon(&reader.segment, 101 * SECOND, &moment) && moment.cut == 16);
-        CHECK(!sb_load_end(&load));
+        CHECK(!end_load());
         unmake_bus();
 }
 
