@@ -181,6 +181,14 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
         return -EPROTONOSUPPORT;
 }
 
+static void wal_recover_ahead(void *context, const struct sb_wal_entry *entry)
+{
+        struct wal_recover *recover = context;
+
+        if (entry->key_len)
+                sb_load_fetch(&recover->load, entry->key, entry->key_len);
+}
+
 /* The keys are put in order. Return: as sb_load_end(). */
 static int wal_recover_end_load(struct wal_recover *recover)
 {
@@ -194,7 +202,7 @@ static int wal_recover_end_load(struct wal_recover *recover)
 /* Both readings, into the handle's segment. Return: 0, -errno. */
 static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handle)
 {
-        static const struct sb_wal_visitor visitor = {
+        struct sb_wal_visitor visitor = {
                 .begin = wal_recover_begin, .entry = wal_recover_entry, .end = wal_recover_end};
         int r = sb_load_begin(handle, &recover->load);
 
@@ -203,6 +211,7 @@ static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handl
         recover->words.cut = recover->cut;
         if (!r)
                 r = sb_load_turn(&recover->load, &recover->words);
+        visitor.ahead = wal_recover_ahead; /* nearly all keys are loaded in the second reading */
         if (!r)
                 r = sb_wal_reader_visit(recover->reader, &visitor, recover);
         if (!r)

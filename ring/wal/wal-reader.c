@@ -605,10 +605,34 @@ static int wal_reader_give(
         return visitor->entry(context, &entry);
 }
 
+/* The entries of a payload that are announced before they are handed out. */
+struct wal_reader_ahead {
+        const unsigned char *bytes; /* where the next one begins */
+        uint64_t len;               /* from there on */
+};
+
+/* Announces up to @count more entries; those that do not lie in this payload are not announced. */
+static void wal_reader_announce(struct wal_reader_ahead *ahead, uint32_t count,
+        const struct sb_wal_visitor *visitor, void *context)
+{
+        struct sb_wal_entry entry;
+        uint64_t size;
+
+        for (; count > 0 && ahead->len >= SB_WAL_ENTRY_HEAD; count--) {
+                if (sb_wal_entry_measure(ahead->bytes, &size) || size > ahead->len)
+                        break;
+                sb_wal_entry_decode(ahead->bytes, &entry);
+                visitor->ahead(context, &entry);
+                ahead->bytes += size;
+                ahead->len -= size;
+        }
+}
+
 /* Hands out the entries that end in this payload. Return: 0, -errno, what the visitor returns. */
 static int wal_reader_entries(struct sb_wal_reader *reader, const unsigned char *bytes,
         uint64_t len, const struct sb_wal_visitor *visitor, void *context)
 {
+        struct wal_reader_ahead ahead = {0};
         uint64_t size = 0, taken = 0;
         int r = 0;
 
@@ -617,6 +641,12 @@ static int wal_reader_entries(struct sb_wal_reader *reader, const unsigned char 
                 if (!reader->entry_size && len >= SB_WAL_ENTRY_HEAD) {
                         r = sb_wal_entry_measure(bytes, &size);
                         if (!r && size <= len) {
+                                if (visitor->ahead && !ahead.bytes) {
+                                        ahead = (struct wal_reader_ahead){bytes, len};
+                                        wal_reader_announce(&ahead, SB_WAL_AHEAD, visitor, context);
+                                }
+                                if (visitor->ahead)
+                                        wal_reader_announce(&ahead, 1, visitor, context);
                                 r = wal_reader_give(bytes, visitor, context);
                                 taken = size;
                                 continue;

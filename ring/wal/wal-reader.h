@@ -56,6 +56,8 @@ struct sb_wal_end {
         uint64_t hash_seed;
 };
 
+#define SB_WAL_AHEAD 16u
+
 /* What a visit calls. A negative result ends the visit, which returns it. */
 struct sb_wal_visitor {
         /* A batch begins; *ret_skip: its entries are not wanted. NULL: all are wanted. */
@@ -67,6 +69,9 @@ struct sb_wal_visitor {
         /* NULL, or instead of entries: its next frame, which is whole, and of which the payload
          * stays until the call returns. What the entries are is not looked at. */
         int (*frame)(void *context, const struct sb_wal_frame *frame, const unsigned char *payload);
+        /* An entry that comes SB_WAL_AHEAD later, so that its memory can be fetched: of most
+         * entries, each once, in their order. NULL: nothing is to be done. */
+        void (*ahead)(void *context, const struct sb_wal_entry *entry);
 };
 
 struct sb_wal_reader;

@@ -17,7 +17,7 @@
 
 #define HEAD  8u  /* bytes of a key that stand beside its node's offset */
 #define FEW   12u /* so many nodes are sorted by whole keys */
-#define AHEAD 12u /* so many nodes ahead memory is fetched */
+#define AHEAD 24u /* so many nodes ahead memory is fetched */
 
 /* A node to sort: eight bytes of its key, the first the highest, zeros behind its end. */
 struct sorted_node {
@@ -56,6 +56,13 @@ static struct sb_node *sorted_node_of(
         return head ? sb_node_at(segment, head->node) : NULL;
 }
 
+/* Of a node and the beginning of its key. */
+static void sorted_fetch_node(const struct sb_segment *segment, uint64_t at)
+{
+        __builtin_prefetch(segment->base + at);
+        __builtin_prefetch(segment->base + at + SB_LINE);
+}
+
 /* Have the memory fetched that the cells of later buckets lead to: first the versions, then the
  * nodes. */
 static void sorted_fetch(const struct sb_segment *segment, uint32_t bucket)
@@ -77,8 +84,25 @@ static void sorted_fetch(const struct sb_segment *segment, uint32_t bucket)
                         node = sorted_node_of(
                                 segment, &segment->buckets[bucket + AHEAD].cell[index]);
                 if (node)
-                        __builtin_prefetch(&node->cell);
+                        sorted_fetch_node(segment, sb_offset_of(segment, node));
         }
+}
+
+/* The bytes of a key from @depth on. */
+static uint64_t sorted_head(struct sb_node_key key, uint32_t depth)
+{
+        uint32_t len = key.len > depth ? key.len - depth : 0;
+        uint64_t head = 0;
+
+        if (len)
+                memcpy(&head, key.bytes + depth, len < HEAD ? len : HEAD);
+        return __builtin_bswap64(head);
+}
+
+static struct sorted_node sorted_node(const struct sb_segment *segment, const struct sb_node *node)
+{
+        return (struct sorted_node){.head = sorted_head(sb_node_key(segment, node), 0),
+                .at = sb_offset_of(segment, node)};
 }
 
 /* A node that is linked and has no cell: its maker found none that was empty. A sweep takes it out
@@ -91,7 +115,7 @@ static uint64_t sorted_take_linked(const struct sb_segment *segment, struct sort
         while ((node = word ? sb_node_at(segment, word & SB_OFFSET_MASK) : NULL)) {
                 if (!sorted_load(&node->cell)) {
                         if (nodes)
-                                nodes[count].at = sb_offset_of(segment, node);
+                                nodes[count] = sorted_node(segment, node);
                         count++;
                 }
                 word = sorted_load(&node->next[0]);
@@ -112,9 +136,8 @@ static uint64_t sorted_take(
                         const struct sb_node *node =
                                 sorted_node_of(segment, &segment->buckets[bucket].cell[index]);
 
-                        if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index) &&
-                                sb_node_key(segment, node).bytes)
-                                nodes[count++].at = sb_offset_of(segment, node);
+                        if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index))
+                                nodes[count++] = sorted_node(segment, node);
                 }
         }
         return count;
@@ -137,33 +160,6 @@ uint64_t sb_sorted_count(const struct sb_handle *handle)
 static struct sb_node_key sorted_key(const struct sorted *sorted, const struct sorted_node *node)
 {
         return sb_node_key(sorted->segment, sb_node_at(sorted->segment, node->at));
-}
-
-static uint64_t sorted_head(struct sb_node_key key, uint32_t depth)
-{
-        uint32_t len = key.len > depth ? key.len - depth : 0;
-        uint64_t head = 0;
-
-        if (len)
-                memcpy(&head, key.bytes + depth, len < HEAD ? len : HEAD);
-        return __builtin_bswap64(head);
-}
-
-/* The nodes' heads are the bytes of their keys from @part->depth on. */
-static void sorted_read_heads(const struct sorted *sorted, const struct sorted_part *part)
-{
-        uint64_t i;
-
-        for (i = 0; i < part->count; i++) {
-                if (i + AHEAD < part->count) {
-                        const unsigned char *next =
-                                sorted->segment->base + part->nodes[i + AHEAD].at;
-
-                        __builtin_prefetch(next);
-                        __builtin_prefetch(next + SB_LINE);
-                }
-                part->nodes[i].head = sorted_head(sorted_key(sorted, &part->nodes[i]), part->depth);
-        }
 }
 
 static void sorted_swap(struct sorted_node *a, struct sorted_node *b)
@@ -234,20 +230,26 @@ static void sorted_cut(
 
 /* Of a part of which all heads are equal: keys that end within them come first, the shortest of
  * them before the others. There is one of each length, for no two keys are the same. What is left
- * of the part goes on behind these bytes. */
+ * of the part goes on with the bytes behind these. */
 static void sorted_go_deeper(const struct sorted *sorted, struct sorted_part *part)
 {
         struct sorted_part ended = {part->nodes, 0, part->depth};
         uint64_t i;
 
-        for (i = 0; i < part->count; i++)
-                if (sorted_key(sorted, &part->nodes[i]).len <= part->depth + HEAD)
+        part->depth += HEAD;
+        for (i = 0; i < part->count; i++) {
+                struct sb_node_key key = sorted_key(sorted, &part->nodes[i]);
+
+                if (i + AHEAD < part->count)
+                        sorted_fetch_node(sorted->segment, part->nodes[i + AHEAD].at);
+                if (key.len <= part->depth)
                         sorted_swap(&part->nodes[ended.count++], &part->nodes[i]);
+                else
+                        part->nodes[i].head = sorted_head(key, part->depth);
+        }
         sorted_sort_few(sorted, &ended);
         part->nodes += ended.count;
         part->count -= ended.count;
-        part->depth += HEAD;
-        sorted_read_heads(sorted, part);
 }
 
 /* Sort a part. It calls itself for the smaller ones of each three, so not deeper than the number of
@@ -289,8 +291,13 @@ static void sorted_link_all(
                 struct sb_node *node = sb_node_at(segment, nodes[i].at);
                 uint32_t height = sb_node_key(segment, node).height;
 
-                if (i + AHEAD < count)
-                        __builtin_prefetch(segment->base + nodes[i + AHEAD].at + SB_LINE / 2, 1);
+                if (i + AHEAD < count) {
+                        const struct sb_node *next =
+                                (const struct sb_node *)(segment->base + nodes[i + AHEAD].at);
+
+                        __builtin_prefetch(&next->unhooked, 1);
+                        __builtin_prefetch(&next->next[1], 1);
+                }
                 for (level = 0; level < height; level++) {
                         sb_store_relaxed(last[level], nodes[i].at); /* Relaxed: as above. */
                         last[level] = &node->next[level];
@@ -331,7 +338,6 @@ void sb_sorted_link(struct sb_handle *handle, void *space, uint64_t count)
         }
         part.count = sorted_take_linked(segment, part.nodes);
         part.count += sorted_take(segment, part.nodes + part.count, count - part.count);
-        sorted_read_heads(&sorted, &part);
         sorted_sort(&sorted, part);
         sorted_link_all(segment, space, part.count);
 }

@@ -639,6 +639,70 @@ static int visit_forged(uint32_t *ret_entries)
         return r;
 }
 
+/* Revisions that were handed out, and announced, in their order; wrong: in another one. */
+struct announced {
+        uint64_t given, ahead;
+        uint32_t wrong;
+};
+
+static int take_given(void *context, const struct sb_wal_entry *entry)
+{
+        struct announced *announced = context;
+
+        announced->wrong += entry->rev != ++announced->given;
+        /* As far ahead as there is something. */
+        announced->wrong += announced->ahead < announced->given ||
+                            (announced->ahead < announced->given + SB_WAL_AHEAD &&
+                                    announced->ahead != 40 && announced->ahead != 29);
+        return 0;
+}
+
+static void take_ahead(void *context, const struct sb_wal_entry *entry)
+{
+        struct announced *announced = context;
+
+        announced->wrong += entry->rev != ++announced->ahead || entry->key_len != 3;
+}
+
+/* Forges a log of 40 entries, of which one may be bad. */
+static int visit_announced(uint32_t bad, struct announced *ret)
+{
+        static const struct sb_wal_visitor visitor = {.entry = take_given, .ahead = take_ahead};
+        struct sb_wal_entry entry = {.kind = SB_WAL_VALUE, .key_len = 3, .value_len = 5};
+        unsigned char bytes[40 * 56] = {0};
+        struct sb_wal_reader *reader;
+        int r;
+
+        *ret = (struct announced){0};
+        while (entry.rev < 40) {
+                unsigned char *at = bytes + 56 * entry.rev++;
+
+                if (sb_wal_entry_encode(&entry, at))
+                        return 1;
+                if (entry.rev == bad)
+                        *at = 99;
+        }
+        if (!forge(bytes, sizeof(bytes)) || sb_wal_reader_open(dir, NULL, &reader))
+                return 1;
+        r = sb_wal_reader_visit(reader, &visitor, ret);
+        sb_wal_reader_close(reader);
+        return r;
+}
+
+static void test_entries_are_announced_before_they_are_handed_out(void)
+{
+        struct announced announced;
+
+        CHECK(begin_log(SB_WAL_AUTO, 0, 0));
+        CHECK_EQ(visit_announced(0, &announced), 0);
+        CHECK_EQ(announced.wrong, 0);
+        CHECK(announced.given == 40 && announced.ahead == 40);
+        CHECK_EQ(visit_announced(30, &announced), -EPROTONOSUPPORT);
+        CHECK_EQ(announced.wrong, 0);
+        CHECK(announced.given == 29 && announced.ahead == 29);
+        end_log();
+}
+
 static void test_entries_that_lie_are_refused(void)
 {
         struct sb_wal_entry entry = {.kind = SB_WAL_VALUE, .key_len = 3, .value_len = 5, .rev = 1};
@@ -720,6 +784,7 @@ int main(int argc, char **argv)
         RUN(test_one_file_is_a_log_under_any_name);
         RUN(test_a_closed_file_has_all_that_it_promises_or_is_damaged);
         RUN(test_a_log_goes_on_behind_a_closed_file);
+        RUN(test_entries_are_announced_before_they_are_handed_out);
         RUN(test_entries_that_lie_are_refused);
         RUN(test_sizes_that_no_file_has_are_refused);
         return test_end();
