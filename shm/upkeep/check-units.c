@@ -5,6 +5,7 @@
 
 #include "shm/upkeep/check-units.h"
 
+#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
@@ -201,6 +202,36 @@ static bool check_units_stray_bits(
         return true;
 }
 
+/* Have the memory fetched that the look at these versions will read: their nodes, then the cells
+ * that the nodes name. What is in a block may be anything: it is fetched, and not believed. */
+static void check_units_fetch(
+        const struct sb_look *look, const unsigned char *blocks, uint64_t size, uint64_t bits)
+{
+        const struct sb_segment *segment = look->segment;
+        uint64_t left;
+
+        sb_model_unchecked_begin();
+        for (left = bits; left; left &= left - 1) {
+                const struct sb_version *version =
+                        (const void *)(blocks + (uint32_t)__builtin_ctzll(left) * size);
+
+                sb_check_units_fetch_lines(
+                        segment->base + (sb_once(version->node) & SB_OFFSET_MASK));
+        }
+        for (left = bits; left; left &= left - 1) {
+                const struct sb_version *version =
+                        (const void *)(blocks + (uint32_t)__builtin_ctzll(left) * size);
+                const struct sb_node *node = sb_node_at(segment, sb_once(version->node));
+                /* Relaxed: a hint of what to fetch. */
+                const struct sb_word64 *cell =
+                        node ? sb_cell_at(segment, sb_load_relaxed(&node->cell)) : NULL;
+
+                if (cell)
+                        __builtin_prefetch(cell);
+        }
+        sb_model_unchecked_end();
+}
+
 static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
 {
         struct sb_segment *segment = look->segment;
@@ -232,7 +263,12 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                 if ((bits & ~valid) && check_units_stray_bits(look, unit, base / 64, word, valid))
                         sb_report_problem(
                                 look->report, "unit %u: bits are set where no block is", unit);
-                for (bits &= valid; bits; bits &= bits - 1)
+                bits &= valid;
+                if (kind == SB_UNIT_VERSIONS)
+                        check_units_fetch(look,
+                                segment->base + sb_unit_offset(segment, unit) + base * size, size,
+                                bits);
+                for (; bits; bits &= bits - 1)
                         check_units_block(look, unit, word,
                                 sb_unit_offset(segment, unit) +
                                         (base + (uint32_t)__builtin_ctzll(bits)) * size,
