@@ -3,7 +3,8 @@
  *
  * Huge pages are tried first, unless the configuration says off. Whether enough of them are free is
  * the kernel's decision, when it reserves them. All pages are touched here, by a call that reports
- * missing memory instead of raising SIGBUS.
+ * missing memory instead of raising SIGBUS; several threads share that, which end before the
+ * segment is made.
  */
 #define _GNU_SOURCE
 #include "agentd/memory.h"
@@ -11,6 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,8 @@
 #include "shm/layout/superblock.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
+#define PART_MIN  (UINT64_C(64) << 20) /* of the memory that one thread makes present */
+#define PARTS_MAX 16u
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
 #endif
@@ -41,14 +46,65 @@ static void *memory_map(int fd, uint64_t size)
         return base == MAP_FAILED ? NULL : base;
 }
 
-/* Make every page of the map present. Return: 0, -errno. */
-static int memory_populate(int fd, void *base, uint64_t size)
-{
+/* A part of the map, and how it went: 0, -errno. */
+struct memory_part {
+        unsigned char *base;
+        uint64_t size;
+        pthread_t thread;
+        bool own; /* it has a thread of its own */
         int r;
+};
+
+static void *memory_populate_part(void *context)
+{
+        struct memory_part *part = context;
 
         do
-                r = madvise(base, size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
-        while (r == -EINTR || r == -EAGAIN);
+                part->r = madvise(part->base, part->size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
+        while (part->r == -EINTR || part->r == -EAGAIN);
+        return NULL;
+}
+
+/* How many parts to make of a map: as many as this process has processors. Where there are more of
+ * them than a set has places, one. */
+static uint32_t memory_parts(uint64_t size)
+{
+        uint64_t most = size / PART_MIN;
+        cpu_set_t set;
+        int count = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+
+        if (most > PARTS_MAX)
+                most = PARTS_MAX;
+        return count < 1 || most < 1    ? 1
+               : (uint32_t)count < most ? (uint32_t)count
+                                        : (uint32_t)most;
+}
+
+/* Make every page of the map present: each processor a part, for the kernel clears them, and that
+ * is most of the time that an empty bus takes to start. The threads end in here. Return: 0, -errno.
+ */
+static int memory_populate(int fd, void *base, uint64_t size)
+{
+        struct memory_part parts[PARTS_MAX] = {0};
+        uint32_t count = memory_parts(size), i;
+        uint64_t share = size / count & ~(HUGE_PAGE - 1);
+        int r = 0;
+
+        for (i = count; i-- > 0;) {
+                parts[i].base = (unsigned char *)base + i * share;
+                parts[i].size = i + 1 == count ? size - i * share : share;
+                /* The first part is this thread's, and so is one that gets no thread. */
+                parts[i].own = i && !pthread_create(&parts[i].thread, NULL, memory_populate_part,
+                                            &parts[i]);
+                if (!parts[i].own)
+                        memory_populate_part(&parts[i]);
+        }
+        for (i = 0; i < count; i++) {
+                if (parts[i].own)
+                        pthread_join(parts[i].thread, NULL);
+                if (!r)
+                        r = parts[i].r;
+        }
         if (r != -EINVAL)
                 return r == -EFAULT || r == -EHWPOISON ? -ENOMEM : r;
         /* Linux before 5.14. */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -42,6 +43,7 @@
 static struct {
         int populate[4]; /* how the first attempts to make pages present end; 0: well */
         unsigned populated, advised, allocated, huge_asked;
+        uint64_t populated_bytes;
         bool huge_works;      /* plain pages stand for huge ones */
         const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
         const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
@@ -69,13 +71,16 @@ static int said_fd = -1;
 int __wrap_madvise(void *base, size_t size, int advice);
 int __wrap_madvise(void *base, size_t size, int advice)
 {
+        unsigned before;
+
         (void)base;
-        (void)size;
         machine.advised += advice == MADV_HUGEPAGE;
         if (advice != MADV_POPULATE_WRITE)
                 return 0;
-        errno = machine.populate[machine.populated < 3 ? machine.populated : 3];
-        machine.populated++;
+        /* Several threads at once. */
+        before = __atomic_fetch_add(&machine.populated, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&machine.populated_bytes, size, __ATOMIC_SEQ_CST);
+        errno = machine.populate[before < 3 ? before : 3];
         if (errno)
                 return -1;
         errno = EPERM; /* what an earlier call left there says nothing */
@@ -210,10 +215,10 @@ static bool makes(void)
                 return false;
         super = __real_mmap64(
                 NULL, sizeof(*super), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
-        whole = super != MAP_FAILED && !fstat(memory.fd, &status) && status.st_size == 4 << 20 &&
-                memory.size == 4 * MIB && memory.page_size == page &&
-                (status.st_mode & 07777) == 0600 && super->id[0] && super->id[1] &&
-                super->id[0] != super->id[1] && super->seed != super->id[0] &&
+        whole = super != MAP_FAILED && !fstat(memory.fd, &status) &&
+                (uint64_t)status.st_size == config.size && memory.size == config.size &&
+                memory.page_size == page && (status.st_mode & 07777) == 0600 && super->id[0] &&
+                super->id[1] && super->id[0] != super->id[1] && super->seed != super->id[0] &&
                 sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING;
         sb_memory_drop(&memory);
         whole = whole && memory.fd == -1 && !memory.super &&
@@ -254,6 +259,28 @@ static void test_pages_that_could_not_be_made_just_then_are_asked_for_again(void
         CHECK(makes());
         CHECK_EQ(machine.populated, 4);
         CHECK_EQ(machine.allocated, 0);
+}
+
+/* As many as there are, but no part is smaller than 64 MiB. */
+static void test_each_processor_makes_a_part_of_a_large_segment_present(void)
+{
+        cpu_set_t set;
+        unsigned parts;
+
+        CHECK(!sched_getaffinity(0, sizeof(set), &set));
+        parts = CPU_COUNT(&set) < 3 ? (unsigned)CPU_COUNT(&set) : 3;
+        config.size = 192 * MIB;
+        MACHINE();
+        CHECK(makes());
+        CHECK_EQ(machine.populated, parts);
+        CHECK(machine.populated_bytes == 192 * MIB);
+        for (unsigned i = 0; i < parts; i++) {
+                MACHINE();
+                machine.populate[i] = ENOMEM;
+                CHECK(!makes());
+                CHECK(said("Cannot allocate memory: a limit on memory was met"));
+        }
+        config.size = 4 * MIB;
 }
 
 static void test_an_older_kernel_allocates_the_pages_in_another_way(void)
@@ -781,6 +808,7 @@ int main(int argc, char **argv)
         if (said_fd < 0 || dup2(said_fd, STDERR_FILENO) < 0)
                 return 1;
         RUN(test_pages_that_could_not_be_made_just_then_are_asked_for_again);
+        RUN(test_each_processor_makes_a_part_of_a_large_segment_present);
         RUN(test_an_older_kernel_allocates_the_pages_in_another_way);
         RUN(test_pages_that_there_are_not_are_one_sentence);
         RUN(test_large_pages_of_the_plain_kind_are_asked_for_with_auto_alone);
