@@ -18,6 +18,7 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -27,6 +28,11 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
+/* A word of the bus, as the last entry has it that names it, and where that stands. */
+struct wal_recover_word {
+        uint64_t rev, sequence, entry; /* sequence 0: no entry names it */
+};
+
 struct wal_recover {
         const struct sb_config *config;
         struct sb_wal_reader *reader;
@@ -35,6 +41,8 @@ struct wal_recover {
         uint64_t cut;
         /* Entries before this one count no more: it says that the log begins anew. */
         uint64_t whole_sequence, whole_entry;
+        struct wal_recover_word last_words[2];
+        uint64_t own_first, own_last; /* batches with the bus's own keys; 0: there are none */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns;
         struct sb_load load;
@@ -57,11 +65,28 @@ static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch
         return 0;
 }
 
+static void wal_recover_note_word(struct wal_recover *recover, const struct sb_wal_entry *entry)
+{
+        static const uint64_t names[] = {SB_WAL_WORD_HISTORY_FLOOR, SB_WAL_WORD_FORGOTTEN};
+
+        for (uint32_t i = 0; i < 2; i++)
+                if (entry->which == names[i])
+                        recover->last_words[i] = (struct wal_recover_word){
+                                entry->rev, recover->sequence, recover->entry};
+}
+
 static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
 {
         struct wal_recover *recover = context;
 
         recover->entry++;
+        if (entry->key_len && sb_reserved_is(entry->key, entry->key_len)) {
+                if (!recover->own_first)
+                        recover->own_first = recover->sequence;
+                recover->own_last = recover->sequence;
+        }
+        if (entry->kind == SB_WAL_WORD)
+                wal_recover_note_word(recover, entry);
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE) {
                 recover->whole_sequence = recover->sequence;
                 recover->whole_entry = recover->entry;
@@ -73,6 +98,22 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
                 recover->whole_entry = 0;
         }
         return 0;
+}
+
+/* The words that count: where the last entry of one does not, none does. */
+static void wal_recover_take_words(struct wal_recover *recover)
+{
+        uint64_t *const takers[] = {&recover->words.history_floor, &recover->words.forgotten};
+
+        recover->words.forgotten = UINT64_MAX;
+        for (uint32_t i = 0; i < 2; i++) {
+                const struct wal_recover_word *word = &recover->last_words[i];
+
+                if (word->sequence > recover->whole_sequence ||
+                        (word->sequence && word->sequence == recover->whole_sequence &&
+                                word->entry > recover->whole_entry))
+                        *takers[i] = word->rev;
+        }
 }
 
 /* ---- the others: what counts ---- */
@@ -89,7 +130,9 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->sequence = batch->sequence;
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
-        *ret_skip = !wal_recover_counts(recover, batch->sequence);
+        *ret_skip = !wal_recover_counts(recover, batch->sequence) ||
+                    (!recover->load.cut && (batch->sequence < recover->own_first ||
+                                                   batch->sequence > recover->own_last));
         return 0;
 }
 
@@ -101,22 +144,6 @@ static int wal_recover_end(void *context, const struct sb_wal_batch *batch)
         if (recover->load.cut && wal_recover_counts(recover, batch->sequence))
                 sb_load_time(&recover->load, batch->cut, batch->realtime_ns);
         return 0;
-}
-
-/* A word of the bus: the last one counts. */
-static void wal_recover_word(struct wal_recover *recover, const struct sb_wal_entry *entry)
-{
-        switch (entry->which) {
-        case SB_WAL_WORD_HISTORY_FLOOR:
-                recover->words.history_floor = entry->rev;
-                break;
-        case SB_WAL_WORD_FORGOTTEN:
-                recover->words.forgotten = entry->rev;
-                break;
-        case SB_WAL_WORD_BUCKETS:
-                recover->buckets = entry->rev;
-                break;
-        }
 }
 
 static void wal_recover_say_progress(struct wal_recover *recover)
@@ -159,10 +186,13 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
         if (++recover->entry <= recover->whole_entry &&
                 recover->sequence == recover->whole_sequence)
                 return 0;
-        wal_recover_say_progress(recover);
+        if (recover->load.cut)
+                wal_recover_say_progress(recover);
         switch (entry->kind) {
         case SB_WAL_WORD:
-                wal_recover_word(recover, entry);
+                /* Of the others, the first look has the last. */
+                if (entry->which == SB_WAL_WORD_BUCKETS)
+                        recover->buckets = entry->rev;
                 return 0;
         case SB_WAL_FLOOR:
                 /* One by one: a bus that began anew with another --size had other buckets. */
@@ -206,7 +236,8 @@ static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handl
                 .begin = wal_recover_begin, .entry = wal_recover_entry, .end = wal_recover_end};
         int r = sb_load_begin(handle, &recover->load);
 
-        if (!r)
+        /* Few buses have keys of their own. */
+        if (!r && recover->own_last)
                 r = sb_wal_reader_visit(recover->reader, &visitor, recover);
         recover->words.cut = recover->cut;
         if (!r)
@@ -403,8 +434,8 @@ static int wal_recover_look(struct wal_recover *recover)
         recover->cut = recover->end->cut;
         if (recover->config->recover_to && recover->config->recover_to < recover->cut)
                 recover->cut = recover->config->recover_to;
-        recover->words.forgotten = UINT64_MAX;
         r = sb_wal_reader_visit(recover->reader, &visitor, recover);
+        wal_recover_take_words(recover);
         if (!r && !recover->last && recover->end->sequence)
                 recover->last = recover->end->sequence; /* batches, none of which can be read */
         if (r)
@@ -417,8 +448,7 @@ static void wal_recover_say_done(const struct wal_recover *recover, uint64_t beg
         sb_log("brought back: the bus as it was at cut %" PRIu64 ", from batches %" PRIu64
                " to %" PRIu64 ", %" PRIu64 " entries, in %" PRIu64 " ms",
                 recover->cut, recover->whole_sequence ? recover->whole_sequence : 1, recover->last,
-                recover->entries / 2,
-                (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
+                recover->entries, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
 }
 
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)

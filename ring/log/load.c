@@ -323,10 +323,11 @@ void sb_load_fetch(struct sb_load *load, const void *key, uint32_t key_len)
         uint64_t hash = sb_hash_key(key, key_len, segment->seed), *place;
 
         place = &load->fetched[load->fetched_count++ % SB_LOAD_FETCH];
-        (void)sb_find_fetch_version(load->handle, *place);
+        /* A key that is made needs its floor. */
+        if (!sb_find_fetch_version(load->handle, *place))
+                __builtin_prefetch(&segment->floors[sb_index_home(segment, *place)]);
         *place = hash;
         sb_find_fetch_bucket(load->handle, hash);
-        __builtin_prefetch(&segment->floors[sb_index_home(segment, hash)]);
 }
 
 /* ---- the whole ---- */

@@ -46,46 +46,19 @@ static uint64_t sorted_load(const struct sb_word64 *word)
         return sb_load_relaxed(word); /* Relaxed: as above. */
 }
 
-/* The node that the newest version in a cell names; NULL: there is none. */
-static struct sb_node *sorted_node_of(
-        const struct sb_segment *segment, const struct sb_word64 *cell)
+/* The node that the version at @at names; NULL: there is none. */
+static struct sb_node *sorted_node_of(const struct sb_segment *segment, uint64_t at)
 {
-        uint64_t word = sorted_load(cell);
-        const struct sb_version *head = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+        const struct sb_version *head = at ? sb_version_at(segment, at) : NULL;
 
         return head ? sb_node_at(segment, head->node) : NULL;
 }
 
-/* Of a node and the beginning of its key. */
-static void sorted_fetch_node(const struct sb_segment *segment, uint64_t at)
+/* Of a block and what comes behind its first line. */
+static void sorted_fetch(const struct sb_segment *segment, uint64_t at)
 {
         __builtin_prefetch(segment->base + at);
         __builtin_prefetch(segment->base + at + SB_LINE);
-}
-
-/* Have the memory fetched that the cells of later buckets lead to: first the versions, then the
- * nodes. */
-static void sorted_fetch(const struct sb_segment *segment, uint32_t bucket)
-{
-        const uint32_t count = segment->geometry.bucket_count;
-        uint32_t index;
-
-        for (index = 0; index < SB_BUCKET_CELLS; index++) {
-                const struct sb_node *node = NULL;
-                uint64_t word = 0;
-
-                if (bucket + 2 * AHEAD < count)
-                        word = sorted_load(&segment->buckets[bucket + 2 * AHEAD].cell[index]);
-                if (word)
-                        __builtin_prefetch(&((const struct sb_version *)(segment->base +
-                                                                         (word & SB_OFFSET_MASK)))
-                                                    ->node);
-                if (bucket + AHEAD < count)
-                        node = sorted_node_of(
-                                segment, &segment->buckets[bucket + AHEAD].cell[index]);
-                if (node)
-                        sorted_fetch_node(segment, sb_offset_of(segment, node));
-        }
 }
 
 /* The bytes of a key from @depth on. */
@@ -123,22 +96,47 @@ static uint64_t sorted_take_linked(const struct sb_segment *segment, struct sort
         return count;
 }
 
-/* The nodes of all keys: those that name the cell which leads to them. */
-static uint64_t sorted_take(
+/* What the cells lead to: in place of a node's offset that of its newest version, in place of the
+ * bytes the number of the cell. */
+static uint64_t sorted_take_cells(
         const struct sb_segment *segment, struct sorted_node *nodes, uint64_t room)
 {
         uint64_t count = 0;
         uint32_t bucket, index;
 
-        for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++) {
-                sorted_fetch(segment, bucket);
-                for (index = 0; index < SB_BUCKET_CELLS && count < room; index++) {
-                        const struct sb_node *node =
-                                sorted_node_of(segment, &segment->buckets[bucket].cell[index]);
+        for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++)
+                for (index = 0; index < SB_BUCKET_CELLS; index++) {
+                        uint64_t word = sorted_load(&segment->buckets[bucket].cell[index]);
 
-                        if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index))
-                                nodes[count++] = sorted_node(segment, node);
+                        if (word && count < room)
+                                nodes[count++] =
+                                        (struct sorted_node){.head = SB_CELL_NUMBER(bucket, index),
+                                                .at = word & SB_OFFSET_MASK};
                 }
+        return count;
+}
+
+/* The nodes of all keys: those that name the cell which leads to them. In steps, so that each can
+ * fetch memory ahead: the cells, their versions, the nodes of these. */
+static uint64_t sorted_take(
+        const struct sb_segment *segment, struct sorted_node *nodes, uint64_t room)
+{
+        uint64_t found = sorted_take_cells(segment, nodes, room), count = 0, i;
+
+        for (i = 0; i < found; i++) {
+                const struct sb_node *node = sorted_node_of(segment, nodes[i].at);
+
+                if (i + AHEAD < found)
+                        sorted_fetch(segment, nodes[i + AHEAD].at);
+                nodes[i].at = node ? sb_offset_of(segment, node) : 0;
+        }
+        for (i = 0; i < found; i++) {
+                const struct sb_node *node = nodes[i].at ? sb_node_at(segment, nodes[i].at) : NULL;
+
+                if (i + AHEAD < found)
+                        sorted_fetch(segment, nodes[i + AHEAD].at);
+                if (node && sorted_load(&node->cell) == nodes[i].head)
+                        nodes[count++] = sorted_node(segment, node);
         }
         return count;
 }
@@ -241,7 +239,7 @@ static void sorted_go_deeper(const struct sorted *sorted, struct sorted_part *pa
                 struct sb_node_key key = sorted_key(sorted, &part->nodes[i]);
 
                 if (i + AHEAD < part->count)
-                        sorted_fetch_node(sorted->segment, part->nodes[i + AHEAD].at);
+                        sorted_fetch(sorted->segment, part->nodes[i + AHEAD].at);
                 if (key.len <= part->depth)
                         sorted_swap(&part->nodes[ended.count++], &part->nodes[i]);
                 else
@@ -316,8 +314,8 @@ static void sorted_link_each(struct sb_handle *handle)
         for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++) {
                 sb_pin(handle);
                 for (index = 0; index < SB_BUCKET_CELLS; index++) {
-                        struct sb_node *node =
-                                sorted_node_of(segment, &segment->buckets[bucket].cell[index]);
+                        uint64_t word = sorted_load(&segment->buckets[bucket].cell[index]);
+                        struct sb_node *node = sorted_node_of(segment, word & SB_OFFSET_MASK);
 
                         if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index))
                                 (void)sb_order_insert(handle, node);
