@@ -111,9 +111,10 @@ static int memory_populate(int fd, void *base, uint64_t size)
         return fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
 }
 
-/* Make a memfd of @geometry->size bytes: sealed, populated and formatted. Return: 0, -errno. */
+/* Make a memfd of @geometry->size bytes: sealed, populated and formatted. *ret_base: its map.
+ * Return: 0, -errno. */
 static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
-        struct sb_memory *ret)
+        struct sb_memory *ret, void **ret_base)
 {
         struct sb_memory memory = {.size = geometry->size,
                 .page_size = (uint64_t)sysconf(_SC_PAGESIZE),
@@ -146,12 +147,11 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
                 goto failed;
         sb_segment_format(
                 base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
-        munmap(base, memory.size);
-        base = NULL;
         memory.super = memory_map(memory.fd, memory.page_size);
         if (!memory.super)
                 goto failed;
         *ret = memory;
+        *ret_base = base;
         return 0;
 failed:
         r = errno ? -errno : -EIO;
@@ -242,7 +242,7 @@ static void memory_write_remedy(uint64_t size, char *ret, size_t ret_size)
 
 /* Make the segment in huge pages. Return: 0; 1: not possible, and plain pages may be tried; -1: not
  * possible, and the reason was logged. */
-static int memory_make_huge(const struct sb_config *config, struct sb_memory *ret)
+static int memory_make_huge(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
         struct sb_geometry geometry;
         char remedy[192];
@@ -250,7 +250,7 @@ static int memory_make_huge(const struct sb_config *config, struct sb_memory *re
 
         r = sb_config_fit(config, HUGE_PAGE, &geometry);
         if (!r)
-                r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret);
+                r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret, ret_base);
         if (!r)
                 return 0;
         memory_write_remedy(geometry.size, remedy, sizeof(remedy));
@@ -266,13 +266,13 @@ static int memory_make_huge(const struct sb_config *config, struct sb_memory *re
         return 1;
 }
 
-int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
+int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
         struct sb_geometry geometry;
         int r;
 
         if (config->hugepages != SB_HUGEPAGES_OFF) {
-                r = memory_make_huge(config, ret);
+                r = memory_make_huge(config, ret, ret_base);
                 if (r <= 0)
                         return r;
         }
@@ -280,7 +280,8 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
         if (!r) {
                 if (!memory_suffices(geometry.size))
                         return -1;
-                r = memory_make_memfd(0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret);
+                r = memory_make_memfd(
+                        0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret, ret_base);
         }
         if (!r)
                 return 0;

@@ -18,8 +18,10 @@ struct sb_memory {
         struct sb_superblock *super; /* the supervisor's map: the first page alone */
 };
 
-/* Make a segment with an empty bus in it. Return: 0; -1: the reason was logged. */
-int sb_memory_make(const struct sb_config *config, struct sb_memory *ret);
+/* Make a segment with an empty bus in it. *ret_base: a map of all of it, in which each page is
+ * present; for the caller to use before others come, and to unmap. Return: 0; -1: the reason was
+ * logged. */
+int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base);
 /* No client will be given the memory any more, and attached clients see SB_E_DETACHED. The kernel
  * frees the memory when the last client has unmapped it. */
 void sb_memory_drop(struct sb_memory *memory);

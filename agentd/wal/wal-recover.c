@@ -306,14 +306,8 @@ static int wal_recover_make(struct wal_recover *recover, struct sb_memory *ret)
         void *base;
         int r = 0;
 
-        if (sb_memory_make(recover->config, &memory))
+        if (sb_memory_make(recover->config, &memory, &base))
                 return -1;
-        base = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
-        if (base == MAP_FAILED) {
-                sb_log("the segment cannot be mapped: %s", strerror(errno));
-                sb_memory_drop(&memory);
-                return -1;
-        }
         super = base;
         /* Relaxed: no other process maps the segment. */
         sb_store_relaxed(&super->log_mode, (uint32_t)recover->config->mode);

@@ -200,6 +200,16 @@ uint64_t __wrap_sb_limit_memory(void)
         return machine.limit ? machine.limit : SB_LIMIT_NONE;
 }
 
+static int make_memory(struct sb_memory *ret)
+{
+        void *base;
+        int r = sb_memory_make(&config, ret, &base);
+
+        if (!r)
+                munmap(base, ret->size);
+        return r;
+}
+
 /* Make a segment. Return: whether that worked, and it is whole. */
 static bool makes(void)
 {
@@ -211,7 +221,7 @@ static bool makes(void)
 
         if (ftruncate(said_fd, 0) || lseek(said_fd, 0, SEEK_SET))
                 return false;
-        if (sb_memory_make(&config, &memory))
+        if (make_memory(&memory))
                 return false;
         super = __real_mmap64(
                 NULL, sizeof(*super), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
@@ -420,7 +430,7 @@ static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
 
         MACHINE();
         CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
-        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        CHECK(!make_memory(&supervisor.memory));
         engine.supervisor = &supervisor;
         machine.fails = FIRST_MAP;
         machine.maps = 0;
@@ -437,7 +447,7 @@ static void test_a_segment_that_is_damaged_during_its_adoption_is_refused(void)
 
         MACHINE();
         CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
-        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        CHECK(!make_memory(&supervisor.memory));
         engine.supervisor = &supervisor;
         machine.torn = supervisor.memory.super;
         CHECK_EQ(sb_adopt(&engine), SB_ENGINE_UNSOUND);
@@ -460,7 +470,7 @@ static void test_all_that_died_meanwhile_are_collected(void)
 
         MACHINE();
         config.clients = CLIENTS;
-        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        CHECK(!make_memory(&supervisor.memory));
         config.clients = 4;
         count = supervisor.memory.geometry.record_count;
         engine.supervisor = &supervisor;
@@ -639,7 +649,7 @@ static void test_what_hinders_a_new_agentd_in_its_directory_is_said(void)
 static bool supervise_nothing(struct sb_supervisor *ret)
 {
         *ret = (struct sb_supervisor){.config = &config, .kept_max = 4};
-        if (sb_memory_make(&config, &ret->memory))
+        if (make_memory(&ret->memory))
                 return false;
         ret->signal_fd = eventfd(0, EFD_CLOEXEC);
         ret->directory.listen_fd = eventfd(0, EFD_CLOEXEC);
