@@ -5,8 +5,8 @@
 
 #include "shm/upkeep/check-units.h"
 
-#include "shm/base/model.h"
 #include "shm/base/word.h"
+#include "shm/keys/ahead.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
@@ -202,36 +202,6 @@ static bool check_units_stray_bits(
         return true;
 }
 
-/* Have the memory fetched that the look at these versions will read: their nodes, then the cells
- * that the nodes name. What is in a block may be anything: it is fetched, and not believed. */
-static void check_units_fetch(
-        const struct sb_look *look, const unsigned char *blocks, uint64_t size, uint64_t bits)
-{
-        const struct sb_segment *segment = look->segment;
-        uint64_t left;
-
-        sb_model_unchecked_begin();
-        for (left = bits; left; left &= left - 1) {
-                const struct sb_version *version =
-                        (const void *)(blocks + (uint32_t)__builtin_ctzll(left) * size);
-
-                sb_check_units_fetch_lines(
-                        segment->base + (sb_once(version->node) & SB_OFFSET_MASK));
-        }
-        for (left = bits; left; left &= left - 1) {
-                const struct sb_version *version =
-                        (const void *)(blocks + (uint32_t)__builtin_ctzll(left) * size);
-                const struct sb_node *node = sb_node_at(segment, sb_once(version->node));
-                /* Relaxed: a hint of what to fetch. */
-                const struct sb_word64 *cell =
-                        node ? sb_cell_at(segment, sb_load_relaxed(&node->cell)) : NULL;
-
-                if (cell)
-                        __builtin_prefetch(cell);
-        }
-        sb_model_unchecked_end();
-}
-
 static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
 {
         struct sb_segment *segment = look->segment;
@@ -265,7 +235,7 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                                 look->report, "unit %u: bits are set where no block is", unit);
                 bits &= valid;
                 if (kind == SB_UNIT_VERSIONS)
-                        check_units_fetch(look,
+                        sb_ahead_versions(segment,
                                 segment->base + sb_unit_offset(segment, unit) + base * size, size,
                                 bits);
                 for (; bits; bits &= bits - 1)

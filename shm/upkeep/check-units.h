@@ -12,7 +12,6 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/report.h"
 #include "shm/layout/segment.h"
-#include "shm/layout/superblock.h"
 
 /* One look at a segment, as all passes of the validator share it. */
 struct sb_look {
@@ -23,13 +22,6 @@ struct sb_look {
         uint64_t held, listed; /* aborted versions that are held; those that transactions list */
         struct sb_reach reach;
 };
-
-/* Have the memory fetched that is read soon; it may be anywhere. */
-static inline void sb_check_units_fetch_lines(const unsigned char *at)
-{
-        __builtin_prefetch(at);
-        __builtin_prefetch(at + SB_LINE);
-}
 
 /* The pass over units and blocks. Not under a pin. */
 void sb_look_at_units(struct sb_look *look);

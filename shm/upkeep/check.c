@@ -12,11 +12,10 @@
 
 #include "shm/base/bytes.h"
 #include "shm/base/hash.h"
-#include "shm/base/model.h"
 #include "shm/base/word.h"
+#include "shm/keys/ahead.h"
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
-#include "shm/keys/order.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -77,22 +76,8 @@ struct level_walk {
         const unsigned char *last_key;
         uint32_t last_len;
         uint64_t steps;
-        uint32_t fetched; /* nodes from here on of which the memory was fetched */
+        struct sb_ahead ahead;
 };
-
-/* Have the memory fetched of the next nodes of level 0, of their cells and of what is in these: the
- * walk would wait for one after the other. What a node names that is leaving may be free memory. */
-static void check_walk_fetch(
-        struct sb_look *look, struct level_walk *walk, uint32_t level, struct sb_node *node)
-{
-        if (level || walk->fetched) {
-                walk->fetched -= !level;
-                return;
-        }
-        sb_model_unchecked_begin();
-        walk->fetched = sb_order_fetch(look->handle, node, SB_ORDER_FETCH);
-        sb_model_unchecked_end();
-}
 
 static void check_walk_from(struct sb_look *look, struct level_walk *walk, struct sb_word64 *link)
 {
@@ -192,7 +177,8 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
 
                 if (!node)
                         return false;
-                check_walk_fetch(look, &walk, level, node);
+                if (!level)
+                        sb_ahead_nodes(look->segment, &walk.ahead, node);
                 lowest = sb_pin_load(look->handle, &node->next[0]);
                 next = sb_pin_load(look->handle, &node->next[level]);
                 fault = check_step(look, &walk, level, node, lowest, next);
@@ -467,39 +453,6 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
                 report->keys_deleted++;
 }
 
-#define BUCKETS_AHEAD 16u
-
-/* Have the memory fetched that the cells of later buckets lead to: first the newest versions, then
- * their nodes. What is there may be anything by now: it is fetched, and not believed. */
-static void check_fetch(const struct sb_look *look, uint32_t bucket)
-{
-        const struct sb_segment *segment = look->segment;
-        const uint32_t count = segment->geometry.bucket_count;
-        uint32_t index;
-
-        sb_model_unchecked_begin();
-        for (index = 0; index < SB_BUCKET_CELLS; index++) {
-                const struct sb_version *head = NULL;
-                uint64_t word = 0;
-
-                /* Relaxed, both: hints of what to fetch. */
-                if (bucket + 2 * BUCKETS_AHEAD < count)
-                        word = sb_load_relaxed(
-                                &segment->buckets[bucket + 2 * BUCKETS_AHEAD].cell[index]);
-                if (word)
-                        sb_check_units_fetch_lines(segment->base + (word & SB_OFFSET_MASK));
-                word = bucket + BUCKETS_AHEAD < count
-                               ? sb_load_relaxed(
-                                         &segment->buckets[bucket + BUCKETS_AHEAD].cell[index])
-                               : 0;
-                head = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
-                if (head)
-                        sb_check_units_fetch_lines(
-                                segment->base + (sb_once(head->node) & SB_OFFSET_MASK));
-        }
-        sb_model_unchecked_end();
-}
-
 /* Each cell, and the chain in it. */
 static void check_buckets(struct sb_look *look)
 {
@@ -508,7 +461,7 @@ static void check_buckets(struct sb_look *look)
 
         for (bucket = 0; bucket < g->bucket_count; bucket++) {
                 sb_pin(look->handle);
-                check_fetch(look, bucket);
+                sb_ahead_bucket(look->segment, bucket);
                 for (index = 0; index < SB_BUCKET_CELLS; index++)
                         check_cell(look, bucket, index);
                 sb_unpin(look->handle);

@@ -1,0 +1,37 @@
+/*
+ * Memory of the indexes that a pass over all keys reads soon, fetched ahead: else the validator
+ * would wait for a miss at nearly each step in a large bus.
+ *
+ * Always true: nothing that is read here is believed, and nothing is changed. What a link leads to
+ * may be free memory by now, or damaged: each offset is checked to lie in the segment, and each
+ * loop ends after a number of steps.
+ */
+#ifndef SB_KEYS_AHEAD_H
+#define SB_KEYS_AHEAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+
+/* How far ahead of a walk along level 0 memory was fetched. */
+struct sb_ahead {
+        const struct sb_node *next; /* of a higher level, from which a walk begins; NULL: none */
+        uint32_t left;              /* nodes from here on that were fetched */
+        bool begun;                 /* the first of that level was found */
+};
+
+/* The walk has come to @node: the next nodes, their cells and what is in these. A node names the
+ * next one, so a walk gets one miss after the other: from several nodes, which a higher level
+ * names, as many walks get theirs at once. */
+void sb_ahead_nodes(
+        const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node);
+/* The pass over the buckets has come to @bucket: what the cells of later ones lead to. */
+void sb_ahead_bucket(const struct sb_segment *segment, uint32_t bucket);
+/* Versions that are looked at next, in blocks of @size bytes; a bit of @bits for each: their nodes,
+ * and the cells that these name. */
+void sb_ahead_versions(const struct sb_segment *segment, const unsigned char *blocks, uint64_t size,
+        uint64_t bits);
+
+#endif
