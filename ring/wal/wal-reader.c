@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ring/wal/wal-file.h"
+#include "ring/wal/wal-gather.h"
 #include "shm/base/fault.h"
 
 struct wal_reader_cursor {
@@ -41,9 +42,7 @@ struct sb_wal_reader {
         unsigned char *bytes; /* one frame */
         struct wal_reader_cursor cursor;
         struct sb_wal_end end;
-        /* An entry that does not lie in one frame, as far as it was seen. */
-        unsigned char *entry;
-        uint64_t entry_size, entry_have, entry_room;
+        struct sb_wal_gather gather;
 };
 
 /* What the cursor finds. */
@@ -547,142 +546,34 @@ struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)
         free(reader->files);
         free(reader->limits);
         free(reader->bytes);
-        free(reader->entry);
+        sb_wal_gather_end(&reader->gather);
         free(reader);
         return NULL;
 }
 
 /* ---- the second pass ---- */
 
-/* Has room for @size bytes of an entry. It grows as the bytes come, so that a length alone takes no
- * memory. */
-static int wal_reader_reserve(struct sb_wal_reader *reader, uint64_t size)
-{
-        uint64_t room = 2 * reader->entry_room;
-        unsigned char *entry;
-
-        if (size <= reader->entry_room)
-                return 0;
-        if (room > reader->entry_size)
-                room = reader->entry_size;
-        if (room < size)
-                room = size;
-        entry = realloc(reader->entry, room);
-        if (!entry)
-                return -ENOMEM;
-        reader->entry = entry;
-        reader->entry_room = room;
-        return 0;
-}
-
-/* Takes up to as many of the @len bytes as the entry lacks that does not lie in one frame. Return:
- * 0, -errno. */
-static int wal_reader_collect(
-        struct sb_wal_reader *reader, const unsigned char *bytes, uint64_t len, uint64_t *ret_taken)
-{
-        uint64_t taken = reader->entry_size - reader->entry_have;
-        int r;
-
-        if (taken > len)
-                taken = len;
-        r = wal_reader_reserve(reader, reader->entry_have + taken);
-        if (r)
-                return r;
-        memcpy(reader->entry + reader->entry_have, bytes, taken);
-        reader->entry_have += taken;
-        *ret_taken = taken;
-        if (reader->entry_have == SB_WAL_ENTRY_HEAD && reader->entry_size == SB_WAL_ENTRY_HEAD)
-                return sb_wal_entry_measure(reader->entry, &reader->entry_size);
-        return 0;
-}
-
-static int wal_reader_give(
-        const unsigned char *bytes, const struct sb_wal_visitor *visitor, void *context)
-{
-        struct sb_wal_entry entry;
-
-        sb_wal_entry_decode(bytes, &entry);
-        return visitor->entry(context, &entry);
-}
-
-/* The entries of a payload that are announced before they are handed out. */
-struct wal_reader_ahead {
-        const unsigned char *bytes; /* where the next one begins */
-        uint64_t len;               /* from there on */
-};
-
-/* Announces up to @count more entries; those that do not lie in this payload are not announced. */
-static void wal_reader_announce(struct wal_reader_ahead *ahead, uint32_t count,
-        const struct sb_wal_visitor *visitor, void *context)
-{
-        struct sb_wal_entry entry;
-        uint64_t size;
-
-        for (; count > 0 && ahead->len >= SB_WAL_ENTRY_HEAD; count--) {
-                if (sb_wal_entry_measure(ahead->bytes, &size) || size > ahead->len)
-                        break;
-                sb_wal_entry_decode(ahead->bytes, &entry);
-                visitor->ahead(context, &entry);
-                ahead->bytes += size;
-                ahead->len -= size;
-        }
-}
-
-/* Hands out the entries that end in this payload. Return: 0, -errno, what the visitor returns. */
-static int wal_reader_entries(struct sb_wal_reader *reader, const unsigned char *bytes,
-        uint64_t len, const struct sb_wal_visitor *visitor, void *context)
-{
-        struct wal_reader_ahead ahead = {0};
-        uint64_t size = 0, taken = 0;
-        int r = 0;
-
-        for (; len > 0 && !r; bytes += taken, len -= taken) {
-                taken = 0;
-                if (!reader->entry_size && len >= SB_WAL_ENTRY_HEAD) {
-                        r = sb_wal_entry_measure(bytes, &size);
-                        if (!r && size <= len) {
-                                if (visitor->ahead && !ahead.bytes) {
-                                        ahead = (struct wal_reader_ahead){bytes, len};
-                                        wal_reader_announce(&ahead, SB_WAL_AHEAD, visitor, context);
-                                }
-                                if (visitor->ahead)
-                                        wal_reader_announce(&ahead, 1, visitor, context);
-                                r = wal_reader_give(bytes, visitor, context);
-                                taken = size;
-                                continue;
-                        }
-                }
-                if (!reader->entry_size)
-                        reader->entry_size = SB_WAL_ENTRY_HEAD;
-                r = r ? r : wal_reader_collect(reader, bytes, len, &taken);
-                if (!r && reader->entry_have == reader->entry_size) {
-                        r = wal_reader_give(reader->entry, visitor, context);
-                        reader->entry_size = reader->entry_have = 0;
-                }
-        }
-        return r;
-}
-
 /* Hands out what one frame of a batch says. Return: as sb_wal_reader_visit(). */
 static int wal_reader_visit_frame(struct sb_wal_reader *reader, const struct sb_wal_frame *frame,
         const struct sb_wal_visitor *visitor, void *context, bool *skip)
 {
+        const struct sb_wal_taker taker = {visitor->entry, visitor->ahead, context};
         int r = 0;
 
         if (frame->flags & SB_WAL_FRAME_FIRST) {
                 *skip = false;
-                reader->entry_size = reader->entry_have = 0;
+                sb_wal_gather_begin(&reader->gather);
                 if (visitor->begin)
                         r = visitor->begin(context, &frame->batch, skip);
         }
         if (!r && !*skip && visitor->frame)
                 r = visitor->frame(context, frame, reader->bytes + SB_WAL_FRAME_HEAD);
         else if (!r && !*skip)
-                r = wal_reader_entries(reader, reader->bytes + SB_WAL_FRAME_HEAD,
-                        frame->payload_len, visitor, context);
+                r = sb_wal_gather_payload(&reader->gather, reader->bytes + SB_WAL_FRAME_HEAD,
+                        frame->payload_len, &taker);
         if (r || !(frame->flags & SB_WAL_FRAME_LAST))
                 return r;
-        if (!*skip && reader->entry_have)
+        if (!*skip && sb_wal_gather_is_amid(&reader->gather))
                 return -EBADMSG;
         return visitor->end ? visitor->end(context, &frame->batch) : 0;
 }

@@ -32,6 +32,7 @@
 
 #include "ring/wal/wal-entry.h"
 #include "ring/wal/wal-frame.h"
+#include "ring/wal/wal-gather.h"
 
 enum sb_wal_ending {
         SB_WAL_CLEAN,
@@ -55,8 +56,6 @@ struct sb_wal_end {
         unsigned char id[16]; /* of the bus that the log is of */
         uint64_t hash_seed;
 };
-
-#define SB_WAL_AHEAD 16u
 
 /* What a visit calls. A negative result ends the visit, which returns it. */
 struct sb_wal_visitor {

@@ -70,10 +70,13 @@ static void make_room(struct room *made, uint64_t size)
 }
 
 /* An empty segment: the same memory once more. */
-int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
+int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
         (void)config;
         memcpy(room->map, room->empty, room->geometry.size);
+        *ret_base =
+                mmap(NULL, room->geometry.size, PROT_READ | PROT_WRITE, MAP_SHARED, room->fd, 0);
+        FUZZ_CHECK(*ret_base != MAP_FAILED);
         *ret = (struct sb_memory){.fd = room->fd,
                 .size = room->geometry.size,
                 .page_size = 4096,
