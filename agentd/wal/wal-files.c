@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mimalloc.h>
@@ -15,7 +16,7 @@
 
 /* ---- what is there ---- */
 
-static int wal_files_add(struct sb_wal_files *files, const struct sb_wal_file *file)
+static int wal_files_add(struct sb_wal_files *files, const struct sb_wal_file *file, bool linked)
 {
         struct sb_wal_files_entry *list;
 
@@ -28,8 +29,10 @@ static int wal_files_add(struct sb_wal_files *files, const struct sb_wal_file *f
                 files->list = list;
                 files->room = room;
         }
-        files->list[files->count++] =
-                (struct sb_wal_files_entry){file->number, file->reaches_cut, file->size, false};
+        files->list[files->count++] = (struct sb_wal_files_entry){.number = file->number,
+                .reaches_cut = file->reaches_cut,
+                .size = file->size,
+                .linked = linked};
         files->first_sequence = file->first_sequence;
         return 0;
 }
@@ -38,6 +41,7 @@ static int wal_files_add_existing(struct sb_wal_files *files, int directory_fd, 
 {
         enum sb_wal_header header = SB_WAL_HEADER_BAD;
         struct sb_wal_file file;
+        struct stat status = {0};
         uint32_t version;
         int fd, r;
 
@@ -45,13 +49,15 @@ static int wal_files_add_existing(struct sb_wal_files *files, int directory_fd, 
         if (r)
                 return r;
         r = sb_wal_file_read_header(fd, &file, &header, &version);
+        if (!r && fstat(fd, &status) < 0)
+                r = -errno;
         close(fd);
         if (r)
                 return r;
         if (header != SB_WAL_HEADER_GOOD || file.number != number ||
                 memcmp(file.id, files->id, sizeof(file.id)) != 0)
                 return -EBADMSG;
-        return wal_files_add(files, &file);
+        return wal_files_add(files, &file, status.st_nlink > 1);
 }
 
 /* Spares of before are made anew: what a power failure left of one is not known. */
@@ -235,7 +241,7 @@ int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int 
         r = r ? r : wal_files_name(files, spare_name, file->number);
         /* It is in the list only now: a number is given again when its file was not named for good.
          */
-        r = r ? r : wal_files_add(files, file);
+        r = r ? r : wal_files_add(files, file, false);
         if (r) {
                 io->close(io->context, opened);
                 goto failed;
@@ -261,7 +267,7 @@ static int wal_files_let_go(struct sb_wal_files *files)
 {
         const struct sb_wal_io *io = files->io;
         const struct sb_wal_files_entry *first = &files->list[0];
-        bool keep = files->spare_count < files->spares_wanted && !first->failed &&
+        bool keep = files->spare_count < files->spares_wanted && !first->failed && !first->linked &&
                     first->size == files->file_size;
         char name[SB_WAL_FILE_NAME_MAX], spare_name[SB_WAL_FILE_NAME_MAX];
         uint32_t spare = files->next_spare++;

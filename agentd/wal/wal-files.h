@@ -35,6 +35,7 @@
 struct sb_wal_files_entry {
         uint64_t number, reaches_cut, size;
         bool failed; /* a write or a sync of it: it is not used again */
+        bool linked; /* it has another name, too, under which it is to stay as it is */
 };
 
 struct sb_wal_files {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "agentd/wal/wal-aside.h"
 #include "ring/log/load.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-reader.h"
@@ -445,6 +446,31 @@ static void wal_recover_say_done(const struct wal_recover *recover, uint64_t beg
                 recover->entries, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
 }
 
+/* What the log has behind the cut that the operator named, and what is damaged, is kept aside:
+ * soon the log's own files go on without it. Fault REST_DROPPED: it is not. Return: 0, -1. */
+static int wal_recover_keep_rest(const struct wal_recover *recover, int directory_fd)
+{
+        const struct sb_wal_end *end = recover->end;
+        const char *directory = recover->config->place.directory;
+        char name[SB_WAL_ASIDE_NAME_MAX];
+        int r;
+
+        if ((end->ending != SB_WAL_DAMAGED && recover->cut == end->cut) || SB_FAULT(REST_DROPPED))
+                return 0;
+        r = sb_wal_aside(directory_fd, recover->cut, name);
+        if (r) {
+                sb_log("the log in %s cannot be kept aside (%s), so nothing is done: copy its "
+                       "files wal-* to another file system, and start agentd with a directory "
+                       "there",
+                        directory, strerror(-r));
+                return -1;
+        }
+        sb_log("the log as it was, with what comes behind cut %" PRIu64
+               ", is kept in %s/%s: `agentctl log` and `agentctl verify` read it",
+                recover->cut, directory, name);
+        return 0;
+}
+
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
         struct wal_recover recover = {.config = config};
@@ -463,6 +489,7 @@ int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_m
                         config->place.directory);
                 r = -1;
         } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
+                   wal_recover_keep_rest(&recover, directory_fd) ||
                    wal_recover_make(&recover, ret)) {
                 r = -1;
         } else if (recover.last) {

@@ -1,0 +1,61 @@
+/* Keeping a log aside; see wal-aside.h. */
+#define _GNU_SOURCE
+#include "agentd/wal/wal-aside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ring/wal/wal-file.h"
+
+#define ASIDE_MOST 1000u /* of one cut */
+
+/* Make a directory that was not there. Return: 0, -errno. */
+static int wal_aside_make(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME_MAX])
+{
+        for (unsigned number = 1; number < ASIDE_MOST; number++) {
+                snprintf(ret_name, SB_WAL_ASIDE_NAME_MAX, "aside-%" PRIu64, cut);
+                if (number > 1)
+                        snprintf(ret_name, SB_WAL_ASIDE_NAME_MAX, "aside-%" PRIu64 "-%u", cut,
+                                number);
+                if (mkdirat(directory_fd, ret_name, 0700) == 0)
+                        return 0;
+                if (errno != EEXIST)
+                        return -errno;
+        }
+        return -EEXIST;
+}
+
+static int wal_aside_link_all(int directory_fd, int aside_fd, const struct sb_wal_names *names)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        for (size_t i = 0; i < names->number_count; i++) {
+                sb_wal_file_name(names->numbers[i], name);
+                if (linkat(directory_fd, name, aside_fd, name, 0) < 0)
+                        return -errno;
+        }
+        return fsync(aside_fd) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME_MAX])
+{
+        struct sb_wal_names names;
+        int aside_fd, r = sb_wal_file_list(directory_fd, &names);
+
+        if (r)
+                return r;
+        r = wal_aside_make(directory_fd, cut, ret_name);
+        if (!r) {
+                aside_fd = openat(
+                        directory_fd, ret_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+                r = aside_fd < 0 ? -errno : wal_aside_link_all(directory_fd, aside_fd, &names);
+                if (aside_fd >= 0)
+                        close(aside_fd);
+        }
+        sb_wal_file_list_end(&names);
+        return r;
+}
