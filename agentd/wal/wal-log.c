@@ -106,7 +106,11 @@ static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
 static int wal_log_room(uint64_t size, void *context)
 {
         struct sb_wal_log *log = context;
-        int r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
+        int r;
+
+        if (sb_wal_stage_grow(&log->stage))
+                return 0;
+        r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
 
         return r ? r : sb_wal_stage_reserve(&log->stage, size);
 }

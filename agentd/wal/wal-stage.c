@@ -10,6 +10,7 @@
 #include "shm/layout/block.h"
 
 #define STAGE_FIRST (UINT64_C(1) << 20)
+#define STAGE_MOST  (UINT64_C(32) << 20)
 
 /* In front of each key and value; all of it is a multiple of 8 bytes. */
 struct staged {
@@ -32,13 +33,27 @@ void sb_wal_stage_clear(struct sb_wal_stage *stage)
         stage->len = 0;
 }
 
+bool sb_wal_stage_grow(struct sb_wal_stage *stage)
+{
+        unsigned char *bytes;
+
+        if (stage->capacity >= STAGE_MOST)
+                return false;
+        bytes = mi_realloc(stage->bytes, 2 * stage->capacity);
+        if (!bytes)
+                return false;
+        stage->bytes = bytes;
+        stage->capacity *= 2;
+        return true;
+}
+
 int sb_wal_stage_reserve(struct sb_wal_stage *stage, uint64_t size)
 {
         uint64_t capacity =
                 wal_stage_space(size) > STAGE_FIRST ? wal_stage_space(size) : STAGE_FIRST;
         unsigned char *bytes;
 
-        if (capacity == stage->capacity)
+        if (capacity <= stage->capacity && stage->capacity <= STAGE_MOST)
                 return 0;
         bytes = mi_malloc(capacity);
         if (!bytes)

@@ -23,7 +23,8 @@
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 
-#define KEYS_A_PIN 64u /* looked at under one pin: memory that others free waits for it */
+#define KEYS_A_PIN      56u /* looked at under one pin: memory that others free waits for it */
+#define BUCKETS_A_FETCH (KEYS_A_PIN / SB_BUCKET_CELLS)
 
 /* ---- marks ---- */
 
@@ -357,6 +358,29 @@ static int batch_bucket(struct sb_handle *handle, struct sb_batch *batch, uint64
         return r;
 }
 
+/* Fetch what the first of these buckets lead to: all misses at once. */
+static void batch_fetch(const struct sb_handle *handle, uint64_t word, uint64_t bits)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t first = word * 64, left;
+        uint32_t count, index;
+
+        for (left = bits, count = 0; left && count < BUCKETS_A_FETCH; left &= left - 1, count++)
+                if (first + (uint64_t)__builtin_ctzll(left) < segment->bucket_count)
+                        __builtin_prefetch(
+                                &segment->buckets[first + (uint64_t)__builtin_ctzll(left)]);
+        for (left = bits, count = 0; left && count < BUCKETS_A_FETCH; left &= left - 1, count++)
+                for (index = 0; index < SB_BUCKET_CELLS; index++) {
+                        const struct sb_word64 *cell = sb_cell_at(segment,
+                                SB_CELL_NUMBER(first + (uint64_t)__builtin_ctzll(left), index));
+                        /* Relaxed: a hint. */
+                        uint64_t at = cell ? sb_load_relaxed(cell) & SB_OFFSET_MASK : 0;
+
+                        __builtin_prefetch(segment->base + at);
+                        __builtin_prefetch(segment->base + at + SB_LINE);
+                }
+}
+
 /* The buckets of one word of marks. A pin lasts for some keys. */
 static int batch_word(struct sb_handle *handle, struct sb_batch *batch, uint64_t word,
         uint64_t bits, const struct batch_sink *sink)
@@ -375,6 +399,8 @@ static int batch_word(struct sb_handle *handle, struct sb_batch *batch, uint64_t
                         sb_pin(handle);
                         keys = 0;
                 }
+                if (keys == 0)
+                        batch_fetch(handle, word, bits);
                 r = batch_bucket(handle, batch, bucket, sink);
                 keys += SB_BUCKET_CELLS;
         }
