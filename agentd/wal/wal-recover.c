@@ -412,6 +412,14 @@ static bool wal_recover_begins(const struct wal_recover *recover)
                 (recover->whole_sequence && recover->whole_sequence >= end->first_sequence) ||
                 SB_FAULT(RECOVER_HEADLESS))
                 return true;
+        if (recover->config->recover_to) {
+                sb_log("the log in %s does not go back to cut %" PRIu64
+                       ": it begins with batch %" PRIu64
+                       ", and the whole bus is in it later only; a backup may. Nothing is done",
+                        recover->config->place.directory, recover->config->recover_to,
+                        end->first_sequence);
+                return false;
+        }
         sb_log("the log in %s begins with batch %" PRIu64
                ", and does not have the whole bus from there on: files are missing in front. Bring "
                "them back, or a backup; nothing is done",
