@@ -343,6 +343,9 @@ static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
         if (!wal_log_copy_is_over(log))
                 return;
         log->release_cut = copy->above;
+        /* The copy itself is no growth: a bus that is larger than --checkpoint-bytes would be
+         * copied for ever. */
+        log->written = copy->changed;
         *copy = (struct sb_wal_copy){0};
 }
 
@@ -467,6 +470,7 @@ static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes
 {
         if (log->batch.whole) {
                 log->copy = (struct sb_wal_copy){0};
+                log->written = 0; /* as behind a copy */
                 log->release_cut = before;
         }
         wal_log_count_copy(log, bytes);

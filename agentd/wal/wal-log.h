@@ -48,8 +48,8 @@ struct sb_wal_log {
         struct sb_wal_stage stage;
         struct sb_wal_io io;
         struct sb_wal_writer *writer;
-        uint64_t sequence;       /* of the last durable batch */
-        uint64_t written;        /* bytes since the log began, or began anew; or how long it is */
+        uint64_t sequence; /* of the last durable batch */
+        uint64_t written;  /* bytes since the last copy began, without it; or how long it is */
         uint64_t changed, users; /* bytes of changes in this batch; of their keys and values */
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
