@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +56,43 @@ int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME
                 r = aside_fd < 0 ? -errno : wal_aside_link_all(directory_fd, aside_fd, &names);
                 if (aside_fd >= 0)
                         close(aside_fd);
+        }
+        sb_wal_file_list_end(&names);
+        return r;
+}
+
+/* Whether a file of the log has something of a batch up to @last. One without a good header has
+ * nothing that can be read. */
+static bool wal_aside_counts(int directory_fd, uint64_t number, uint64_t last)
+{
+        enum sb_wal_header header = SB_WAL_HEADER_BAD;
+        struct sb_wal_file file;
+        uint32_t version;
+        int fd, r;
+
+        if (sb_wal_file_open(directory_fd, number, &fd))
+                return false;
+        r = sb_wal_file_read_header(fd, &file, &header, &version);
+        close(fd);
+        return !r && header == SB_WAL_HEADER_GOOD && file.number == number &&
+               file.first_sequence <= last;
+}
+
+int sb_wal_aside_cut(int directory_fd, uint64_t last)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct sb_wal_names names;
+        int r = sb_wal_file_list(directory_fd, &names);
+
+        if (r)
+                return r;
+        for (size_t i = names.number_count; i-- > 0 && !r;) {
+                if (wal_aside_counts(directory_fd, names.numbers[i], last))
+                        break;
+                sb_wal_file_name(names.numbers[i], name);
+                /* Synced one by one, so that a power failure leaves no gap. */
+                if (unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0)
+                        r = -errno;
         }
         sb_wal_file_list_end(&names);
         return r;

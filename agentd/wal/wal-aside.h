@@ -6,8 +6,12 @@
  * with a second name go without using it again (wal-files.h). So what is in that directory is the
  * log as it was, which `agentctl log`, verify and restore-from read.
  *
- * Always true: when it returns 0, all names are on the disk. Killed before, it has taken nothing
- * away; the next start makes another directory.
+ * Behind that, the files that begin later than what agentd takes lose their own names, the last one
+ * first: the log goes on before them, and no file may say that other batches came before it.
+ *
+ * Always true: when sb_wal_aside() returns 0, all names are on the disk. Killed before, it has
+ * taken nothing away; the next start makes another directory. Killed while files lose their names,
+ * it leaves a log that ends earlier, or has a gap; the same start goes on.
  */
 #ifndef SB_WAL_ASIDE_H
 #define SB_WAL_ASIDE_H
@@ -19,5 +23,9 @@
 /* Keep the log in @directory_fd. Return: 0: in the directory of that name; -errno: the file system
  * has no second names, or no room. */
 int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME_MAX]);
+
+/* Behind that: take the files out of the log that have nothing of the batches up to @last. Return:
+ * 0: for good; -errno. */
+int sb_wal_aside_cut(int directory_fd, uint64_t last);
 
 #endif

@@ -38,8 +38,8 @@ struct wal_recover {
         const struct sb_config *config;
         struct sb_wal_reader *reader;
         const struct sb_wal_end *end;
-        uint64_t last; /* the batch up to which is loaded, and its cut */
-        uint64_t cut;
+        uint64_t last;          /* the batch up to which is loaded, and its cut */
+        uint64_t cut, last_cut; /* before that is known: what it may be; and what was met of it */
         /* Entries before this one count no more: it says that the log begins anew. */
         uint64_t whole_sequence, whole_entry;
         struct wal_recover_word last_words[2];
@@ -61,8 +61,10 @@ static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch
         recover->sequence = batch->sequence;
         recover->entry = 0;
         *ret_skip = batch->cut > recover->cut;
-        if (!*ret_skip)
-                recover->last = batch->sequence;
+        if (*ret_skip)
+                return 0;
+        recover->last = batch->sequence;
+        recover->last_cut = batch->cut;
         return 0;
 }
 
@@ -427,6 +429,27 @@ static bool wal_recover_begins(const struct wal_recover *recover)
         return false;
 }
 
+/* What is loaded ends with a batch, and so its cut is that of the batch: the log goes on from
+ * there,
+ * and the next recovery asks whether each batch follows the one before. Return: 0, -1. */
+static int wal_recover_find_cut(struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+
+        if (recover->last) {
+                recover->cut = recover->last_cut;
+        } else if (recover->cut < end->cut) {
+                sb_log("--recover-to %" PRIu64
+                       ": the log in %s has no batch that is so old: `agentctl log` lists their "
+                       "cuts; nothing is done",
+                        recover->config->recover_to, recover->config->place.directory);
+                return -1;
+        } else {
+                recover->last = end->sequence; /* batches, none of which can be read */
+        }
+        return 0;
+}
+
 /* Find out what counts. Return: 0, -1. */
 static int wal_recover_look(struct wal_recover *recover)
 {
@@ -439,11 +462,9 @@ static int wal_recover_look(struct wal_recover *recover)
                 recover->cut = recover->config->recover_to;
         r = sb_wal_reader_visit(recover->reader, &visitor, recover);
         wal_recover_take_words(recover);
-        if (!r && !recover->last && recover->end->sequence)
-                recover->last = recover->end->sequence; /* batches, none of which can be read */
         if (r)
                 wal_recover_say_failed(recover, r);
-        return r || !wal_recover_begins(recover) ? -1 : 0;
+        return r || wal_recover_find_cut(recover) || !wal_recover_begins(recover) ? -1 : 0;
 }
 
 static void wal_recover_say_done(const struct wal_recover *recover, uint64_t begun_ns)
@@ -454,16 +475,23 @@ static void wal_recover_say_done(const struct wal_recover *recover, uint64_t beg
                 recover->entries, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
 }
 
+/* Whether there is more than what the operator wants back. */
+static bool wal_recover_has_rest(const struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+
+        return end->ending == SB_WAL_DAMAGED || recover->cut != end->cut;
+}
+
 /* What the log has behind the cut that the operator named, and what is damaged, is kept aside:
  * soon the log's own files go on without it. Fault REST_DROPPED: it is not. Return: 0, -1. */
 static int wal_recover_keep_rest(const struct wal_recover *recover, int directory_fd)
 {
-        const struct sb_wal_end *end = recover->end;
         const char *directory = recover->config->place.directory;
         char name[SB_WAL_ASIDE_NAME_MAX];
         int r;
 
-        if ((end->ending != SB_WAL_DAMAGED && recover->cut == end->cut) || SB_FAULT(REST_DROPPED))
+        if (!wal_recover_has_rest(recover) || SB_FAULT(REST_DROPPED))
                 return 0;
         r = sb_wal_aside(directory_fd, recover->cut, name);
         if (r) {
@@ -477,6 +505,22 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
                ", is kept in %s/%s: `agentctl log` and `agentctl verify` read it",
                 recover->cut, directory, name);
         return 0;
+}
+
+/* When all is brought back that is to be: the log goes on where the rest begins. Return: 0, -1. */
+static int wal_recover_cut_rest(
+        const struct wal_recover *recover, int directory_fd, struct sb_memory *memory)
+{
+        int r = wal_recover_has_rest(recover) ? sb_wal_aside_cut(directory_fd, recover->last) : 0;
+
+        if (!r)
+                return 0;
+        sb_log("files of the log in %s that come behind cut %" PRIu64
+               " cannot be taken away (%s): make that possible, and start agentd again in the same "
+               "way",
+                recover->config->place.directory, recover->cut, strerror(-r));
+        sb_memory_drop(memory);
+        return -1;
 }
 
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
@@ -498,7 +542,8 @@ int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_m
                 r = -1;
         } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
                    wal_recover_keep_rest(&recover, directory_fd) ||
-                   wal_recover_make(&recover, ret)) {
+                   wal_recover_make(&recover, ret) ||
+                   wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
         } else if (recover.last) {
                 wal_recover_say_done(&recover, begun_ns);

@@ -253,6 +253,14 @@ static void bring_back(
 
 /* ---- inputs ---- */
 
+/* Bring back what the whole log has up to a cut. */
+static void load_whole(
+        const struct log_seed *seed, uint64_t cut, bool small, struct log_loaded *ret)
+{
+        log_image_store(directory, &seed->image, &stored);
+        log_load(directory, cut, small, ret);
+}
+
 /* What a whole log gives at each of its cuts. */
 static void note_states(uint32_t kind)
 {
@@ -272,12 +280,12 @@ static void note_states(uint32_t kind)
                 if (i + 1 < seed->written_count &&
                         seed->written[i + 1].sequence <= written->sequence)
                         continue;
-                log_load(directory, written->cut, false, &states[2 * kind][i]);
-                log_load(directory, written->cut, true, &states[2 * kind + 1][i]);
+                load_whole(seed, written->cut, false, &states[2 * kind][i]);
+                load_whole(seed, written->cut, true, &states[2 * kind + 1][i]);
                 if (kind != LOG_COPY)
                         FUZZ_CHECK(!states[2 * kind][i].result && states[2 * kind][i].keys);
         }
-        log_load(directory, 0, false, &states[2 * kind][looking.written]);
+        load_whole(seed, 0, false, &states[2 * kind][looking.written]);
         FUZZ_CHECK(!states[2 * kind][looking.written].result);
         FUZZ_CHECK(states[2 * kind][looking.written].keys);
 }

@@ -82,10 +82,20 @@ static void file_store(int directory_fd, uint64_t number, const struct log_file 
         close(fd);
 }
 
+/* Recovery takes files away that come behind what it was told to bring back. */
+static bool file_is_there(int directory_fd, uint64_t number)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(number, name);
+        return faccessat(directory_fd, name, F_OK, 0) == 0;
+}
+
 void log_image_store(int directory_fd, const struct log_image *image, struct log_image *stored)
 {
         for (uint32_t i = 0; i < LOG_FILES_MAX; i++) {
-                if (file_same(&image->files[i], &stored->files[i]))
+                if (file_same(&image->files[i], &stored->files[i]) &&
+                        file_is_there(directory_fd, i + 1) == image->files[i].there)
                         continue;
                 file_store(directory_fd, i + 1, &image->files[i]);
                 file_copy(&stored->files[i], &image->files[i]);
