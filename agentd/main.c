@@ -160,5 +160,7 @@ int main(int argc, char **argv)
                 sb_directory_leave(&supervisor.directory);
                 return SB_EXIT_FAILURE;
         }
+        /* Once: a segment that is replaced later comes back with all that was written since. */
+        config.recover_to = 0;
         return sb_supervisor_run(&supervisor);
 }
