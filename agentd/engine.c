@@ -21,6 +21,7 @@
 #include <mimalloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -196,30 +197,68 @@ static enum sb_engine_end engine_hear_log(struct sb_engine *engine)
 
         if (waitpid(engine->log_pid, &status, WNOHANG) != engine->log_pid)
                 return SB_ENGINE_FAILED;
+        close(engine->log_fd);
+        engine->log_fd = -1; /* its pid may be another process's by now */
         if (WIFEXITED(status) && WEXITSTATUS(status) == SB_WAL_PROCESS_GAVE_UP)
                 return SB_ENGINE_GAVE_UP;
         sb_log("the log (pid %d) ended with status %d; starting another", (int)engine->log_pid,
                 WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-        close(engine->log_fd);
-        engine->log_fd = -1;
         if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
                 sb_reap_record(&engine->handle, slot, generation);
         engine_look_after_log(engine);
         return SB_ENGINE_FAILED;
 }
 
-/* The bus is not served any more: the log writes what is there, and ends. Otherwise this process
- * becomes the supervisor, and the next engine has a log of its own; one that hangs in the disk
- * stays behind. */
+/* Told to stop, the log writes what is there, and ends. Return: its status; -1: none runs. */
+static int engine_stop_log(struct sb_engine *engine)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+        struct pollfd gone = {.fd = engine->log_fd, .events = POLLIN};
+        uint32_t slot = sb_durable_slot(segment), generation;
+        int status = -1;
+
+        if (engine->log_fd < 0)
+                return -1;
+        (void)kill(engine->log_pid, SIGTERM);
+        (void)poll(&gone, 1, -1);
+        (void)waitpid(engine->log_pid, &status, WNOHANG);
+        close(engine->log_fd);
+        engine->log_fd = -1;
+        if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
+                sb_reap_record(&engine->handle, slot, generation);
+        return status;
+}
+
+/* The bus is not served any more. Where no log runs just now, or the one that did was killed, one
+ * more writes what is there. */
+static void engine_finish_log(struct sb_engine *engine)
+{
+        int status;
+
+        if (!sb_durable_is_logged(&engine->handle.segment))
+                return;
+        status = engine_stop_log(engine);
+        if (status < 0 || WIFSIGNALED(status)) {
+                engine->log_ns = 0;
+                engine_look_after_log(engine);
+                status = engine_stop_log(engine);
+        }
+        if (status)
+                sb_log("what was written last is not durable, and is lost");
+}
+
+/* The engine ends. If the bus goes on, this process becomes the supervisor, and the next engine has
+ * a log of its own; one that hangs in the disk stays behind. */
 static void engine_end_log(struct sb_engine *engine, enum sb_engine_end end)
 {
         struct pollfd gone = {.fd = engine->log_fd, .events = POLLIN};
-        bool stopped = end == SB_ENGINE_STOPPED;
 
+        if (end == SB_ENGINE_STOPPED)
+                engine_finish_log(engine);
         if (engine->log_fd < 0)
                 return;
-        (void)kill(engine->log_pid, stopped ? SIGTERM : SIGKILL);
-        (void)poll(&gone, 1, stopped ? -1 : LOG_PATIENCE_MS);
+        (void)kill(engine->log_pid, SIGKILL);
+        (void)poll(&gone, 1, LOG_PATIENCE_MS);
         (void)waitpid(engine->log_pid, NULL, WNOHANG);
         close(engine->log_fd);
         engine->log_fd = -1;

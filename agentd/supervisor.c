@@ -221,26 +221,36 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
 }
 
 /* Ask the engine to stop, and wait for its end. An engine that does not stop is killed, which tears
- * nothing: the segment is sound at every instruction. */
-static void supervisor_stop_engine(struct sb_supervisor *supervisor)
+ * nothing: the segment is sound at every instruction. Return: whether another process killed it, or
+ * none was there. */
+static bool supervisor_stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
         struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
         int patience_ms =
                 supervisor->config->mode == SB_LOG_NONE ? STOP_PATIENCE_MS : LOG_PATIENCE_MS;
+        bool asked, late = false;
+        int status = 0;
 
         if (supervisor->engine_fd < 0)
-                return;
-        if (supervisor->channel < 0 || send(supervisor->channel, &word, 1, MSG_NOSIGNAL) != 1 ||
-                poll(&gone, 1, patience_ms) < 1)
+                return true;
+        asked = supervisor->channel >= 0 && send(supervisor->channel, &word, 1, MSG_NOSIGNAL) == 1;
+        if (asked)
+                late = poll(&gone, 1, patience_ms) < 1;
+        if (!asked || late)
                 (void)kill(supervisor->engine, SIGKILL);
-        (void)waitpid(supervisor->engine, NULL, 0);
+        (void)waitpid(supervisor->engine, &status, 0);
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
         supervisor->channel = supervisor_close_fd(supervisor->channel);
+        return WIFSIGNALED(status) && !late;
 }
 
+/* This process ends, and the bus with it. Of a durable bus an engine has the log write what is
+ * there; where it was killed, one more does. Return: the exit status, of such an engine, too. */
 static int supervisor_leave(struct sb_supervisor *supervisor, int status)
 {
+        enum sb_engine_end end;
+
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&supervisor->directory);
         if (supervisor->memory.super) {
@@ -248,7 +258,13 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
                  * before the engine goes. */
                 sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
         }
-        supervisor_stop_engine(supervisor);
+        if (supervisor_stop_engine(supervisor) && status == 0 &&
+                supervisor->config->mode != SB_LOG_NONE) {
+                if (supervisor_start_engine(supervisor, &end))
+                        return (int)end;
+                if (supervisor_stop_engine(supervisor))
+                        sb_log("what was written last is not durable, and is lost");
+        }
         supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
         return status;
 }

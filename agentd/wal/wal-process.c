@@ -299,17 +299,21 @@ static int wal_process_run(
         const struct sb_config *config, int directory_fd, const struct sb_segment *segment)
 {
         struct wal_process process = {.log = {.config = config, .directory_fd = directory_fd}};
+        int r = 0;
 
         if (wal_process_lock(&process.log) < 0 || wal_process_begin(&process.log, segment))
                 return EXIT_FAILURE;
         while (!wal_process_is_stopped() && !process.ended)
                 wal_process_turn(&process);
         /* What was written up to now is to be durable. */
-        if (!process.error && wal_process_is_due(&process))
-                (void)sb_wal_log_batch(&process.log);
+        if (!process.ended && wal_process_is_due(&process))
+                r = sb_wal_log_batch(&process.log);
+        if (r)
+                sb_log("the log in %s cannot be written (%s)", config->place.directory,
+                        strerror(-r));
         sb_wal_log_end(&process.log);
         sb_handle_fini(&process.log.handle);
-        return process.ended ? SB_WAL_PROCESS_GAVE_UP : EXIT_SUCCESS;
+        return process.ended ? SB_WAL_PROCESS_GAVE_UP : r ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int sb_wal_process_start(const struct sb_config *config, int directory_fd,

@@ -31,11 +31,19 @@ int sb_wal_sync_open_file(int directory_fd, const char *name, int flags, int *re
 
 int sb_wal_sync_write(int fd, const void *bytes, size_t len, uint64_t file_offset)
 {
-        ssize_t n = pwrite(fd, bytes, len, (off_t)file_offset);
+        const char *from = bytes;
 
-        if (n < 0)
-                return -errno;
-        return (size_t)n == len ? 0 : -EIO;
+        /* A disk that is full takes a part; why it takes no more it says then. */
+        while (len > 0) {
+                ssize_t n = pwrite(fd, from, len, (off_t)file_offset);
+
+                if (n <= 0)
+                        return n < 0 ? -errno : -EIO;
+                from += n;
+                len -= (size_t)n;
+                file_offset += (uint64_t)n;
+        }
+        return 0;
 }
 
 int sb_wal_sync_rename(int directory_fd, const char *from, const char *to)
