@@ -186,6 +186,22 @@ static int wal_log_add_times(struct sb_wal_log *log)
 
 /* ---- a copy ---- */
 
+/* The copy that clients ask for: two ahead at most, for one under way is lost with its log. A word
+ * that says more is damaged, and would ask for ever: it asks for one. */
+static uint64_t wal_log_asked(const struct sb_wal_log *log)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+        /* A:copies, both. */
+        uint64_t begun = sb_load_acquire(&super->copies_begun);
+        uint64_t wanted = sb_load_acquire(&super->copies_wanted);
+
+        if (wanted <= begun || wanted - begun <= 2)
+                return wanted;
+        /* R:copies > A:copies. A client that asks meanwhile has its own number, or a lower one. */
+        (void)sb_cas64_full(&super->copies_wanted, wanted, begun + 1);
+        return begun + 1;
+}
+
 static bool wal_log_wants_copy(const struct sb_wal_log *log)
 {
         const struct sb_superblock *super = log->handle.segment.super;
@@ -193,8 +209,8 @@ static bool wal_log_wants_copy(const struct sb_wal_log *log)
         return log->written > log->config->checkpoint_bytes ||
                (log->config->checkpoint_ns && log->written &&
                        wal_log_now() - log->copied_ns >= log->config->checkpoint_ns) ||
-               /* A:copies, both. Fault COPY_UNWANTED: not asked. */
-               (sb_load_acquire(&super->copies_wanted) > sb_load_acquire(&super->copies_begun) &&
+               /* A:copies. Fault COPY_UNWANTED: not asked. */
+               (wal_log_asked(log) > sb_load_acquire(&super->copies_begun) &&
                        !SB_FAULT(COPY_UNWANTED));
 }
 
@@ -490,14 +506,13 @@ static void wal_log_fault_early(struct sb_wal_log *log)
 
 int sb_wal_log_batch(struct sb_wal_log *log)
 {
-        const struct sb_superblock *super = log->handle.segment.super;
         uint64_t before = log->batch.above, previous_ns = log->begun_ns, written, bytes;
         int r = wal_log_ready(log);
 
         if (r)
                 return r;
         log->begun_ns = wal_log_now();
-        log->wanted = sb_load_acquire(&super->copies_wanted); /* A:copies. Before the cut. */
+        log->wanted = wal_log_asked(log); /* before the cut */
         log->marked = sb_unlogged_count(&log->handle.segment);
         wal_log_begin_copy(log);
         if (sb_batch_begin(&log->handle, &log->batch))

@@ -541,6 +541,29 @@ static void test_an_idle_engine_hardly_runs(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* The count of copies is a word that any peer can raise. */
+static void test_a_peer_that_asks_for_all_copies_gets_one(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_superblock *super;
+
+        daemon_durability = "batched";
+        CHECK(daemon_start(&daemon));
+        daemon_durability = "volatile";
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        super = attachment.segment.super;
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
+        CHECK(WAIT(sb_load_acquire(&super->durable)));
+        sb_store_release(&super->copies_wanted, UINT64_MAX);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "again"), 0);
+        CHECK(WAIT(sb_load_acquire(&super->copies_ended)));
+        CHECK(WAIT(
+                sb_load_acquire(&super->copies_wanted) <= sb_load_acquire(&super->copies_ended)));
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -565,5 +588,6 @@ int main(int argc, char **argv)
         RUN(test_a_long_directory_name_serves);
         RUN(test_start_in_the_background_by_many_at_once);
         RUN(test_an_idle_engine_hardly_runs);
+        RUN(test_a_peer_that_asks_for_all_copies_gets_one);
         return daemon_end(test_end());
 }
