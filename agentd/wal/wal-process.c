@@ -3,18 +3,17 @@
 #include "agentd/wal/wal-process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <mimalloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "agentd/wal/wal-lock.h"
 #include "agentd/wal/wal-log.h"
 #include "ring/attach/place.h"
 #include "ring/log/batch.h"
@@ -238,26 +237,6 @@ static void wal_process_turn(struct wal_process *process)
 
 /* ---- beginning and end ---- */
 
-/* Return: the lock, held until the process ends; -1: another log has it. */
-static int wal_process_lock(const struct sb_wal_log *log)
-{
-        int fd = openat(log->directory_fd, SB_PLACE_WRITER,
-                O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-        if (fd < 0) {
-                sb_log("%s/%s cannot be opened: %s", log->config->place.directory, SB_PLACE_WRITER,
-                        strerror(errno));
-                return -1;
-        }
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                sb_log("the log waits: another process writes in %s still, perhaps one that hangs "
-                       "in the disk",
-                        log->config->place.directory);
-                (void)flock(fd, LOCK_EX);
-        }
-        return fd;
-}
-
 /* Take the log's record, and begin. Return: 0, -1. */
 static int wal_process_begin(struct sb_wal_log *log, const struct sb_segment *segment)
 {
@@ -301,7 +280,8 @@ static int wal_process_run(
         struct wal_process process = {.log = {.config = config, .directory_fd = directory_fd}};
         int r = 0;
 
-        if (wal_process_lock(&process.log) < 0 || wal_process_begin(&process.log, segment))
+        if (sb_wal_lock(config->place.directory, directory_fd) < 0 ||
+                wal_process_begin(&process.log, segment))
                 return EXIT_FAILURE;
         while (!wal_process_is_stopped() && !process.ended)
                 wal_process_turn(&process);

@@ -11,6 +11,7 @@
 
 #include "agentd/log.h"
 #include "agentd/wal/wal-aside.h"
+#include "agentd/wal/wal-lock.h"
 #include "ring/log/load.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-reader.h"
@@ -314,13 +315,16 @@ static int wal_recover_make(struct wal_recover *recover, struct sb_memory *ret)
         super = base;
         /* Relaxed: no other process maps the segment. */
         sb_store_relaxed(&super->log_mode, (uint32_t)recover->config->mode);
-        if (recover->last) {
+        /* Also of a log that ends before its first batch does: the next one goes on in it. Fault
+         * LOG_DISOWNED: not of that. */
+        if (recover->end->hash_seed && (recover->last || !SB_FAULT(LOG_DISOWNED))) {
                 super->seed = recover->end->hash_seed;
                 memcpy(super->log_id, recover->end->id, sizeof(super->log_id));
+        }
+        if (recover->last)
                 r = sb_segment_open(base, memory.size, &sb_os_linux, &segment)
                             ? -1
                             : wal_recover_fill(recover, &segment);
-        }
         /* From the beginning each change is told to the log. */
         if (!r && recover->config->mode != SB_LOG_NONE &&
                 !sb_segment_open(base, memory.size, &sb_os_linux, &segment))
@@ -523,7 +527,7 @@ static int wal_recover_cut_rest(
         return -1;
 }
 
-int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
+static int wal_recover_run(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
         struct wal_recover recover = {.config = config};
         uint64_t begun_ns = sb_os_linux.now_ns(sb_os_linux.context);
@@ -549,5 +553,20 @@ int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_m
                 wal_recover_say_done(&recover, begun_ns);
         }
         sb_wal_reader_close(recover.reader);
+        return r;
+}
+
+int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
+{
+        int lock = -1, r;
+
+        if (config->mode != SB_LOG_NONE && !SB_FAULT(RECOVER_UNLOCKED)) {
+                lock = sb_wal_lock(config->place.directory, directory_fd);
+                if (lock < 0)
+                        return -1;
+        }
+        r = wal_recover_run(config, directory_fd, ret);
+        if (lock >= 0)
+                close(lock);
         return r;
 }

@@ -14,9 +14,10 @@
 #include "agentd/config.h"
 #include "agentd/memory.h"
 
-/* Make the segment of a bus: an empty one, or with what its log has. Return: 0; -1: the reason was
- * logged. Cost: reads the files of the log three times, four times if the bus had rules or marks;
- * 16 bytes of private memory for each key (shm/keys/sorted.h). */
+/* Behind the end of a log that wrote there before (wal-lock.h), make the segment of a bus: an empty
+ * one, or with what its log has. Return: 0; -1: the reason was logged. Cost: reads the files of the
+ * log three times, four times if the bus had rules or marks; 16 bytes of private memory for each
+ * key (shm/keys/sorted.h). */
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret);
 
 #endif

@@ -131,6 +131,8 @@
         X(RECOVER_HEADLESS, "a log without its first files is taken for a whole one")              \
         X(LOG_PAIR_LATE, "the log says behind the durable cut which batch has it")                 \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
+        X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \
+        X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
         X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \
         X(BACKUP_UNLOCKED, "the log lets files go that a backup is reading")                       \

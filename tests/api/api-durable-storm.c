@@ -286,6 +286,7 @@ static void kill_all(void)
                 (void)kill(table->writer[writer].pid, SIGKILL);
                 (void)waitpid(table->writer[writer].pid, NULL, 0);
         }
+        daemon_hear_more(&daemon_);
         (void)daemon_ended(&daemon_);
 }
 
@@ -330,7 +331,8 @@ static void test_what_was_acknowledged_is_there_however_often_everything_is_kill
                         return;
                 }
                 if (!judge() || !play_round())
-                        TEST_FAIL("round %ju: %s", (uintmax_t)counted.rounds, table->complaint);
+                        TEST_FAIL("round %ju: %s; agentd said: %s", (uintmax_t)counted.rounds,
+                                table->complaint, daemon_.said);
                 counted.rounds++;
         }
         CHECK(serve("auto") && judge());

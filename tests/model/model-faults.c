@@ -306,6 +306,8 @@ static const struct {
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
         {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
         {SB_FAULT_REST_DROPPED, "tests/api/api-faults"},
+        {SB_FAULT_LOG_DISOWNED, "tests/api/api-faults"},
+        {SB_FAULT_RECOVER_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_COPY_WITHOUT_FLOORS, "tests/api/api-faults"},
         {SB_FAULT_BACKUP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_BACKUP_END_UNCHECKED, "tests/unit/unit-faults"},

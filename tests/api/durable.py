@@ -1,0 +1,99 @@
+"""A bus with a log in a directory, and the agentd that serves it: started, killed as a whole, stopped, looked at."""
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from agentctl import AGENTCTL, AGENTD, expect, lives
+
+PATIENCE = int(os.environ.get('SB_API_PATIENCE_MS', 60000)) / 1000  # less where agentd is broken on purpose
+
+
+class Durable:
+    """A bus in a directory, and the agentd that serves it."""
+
+    def __init__(self, directory=None, mode='batched'):
+        self.directory = directory or tempfile.mkdtemp(prefix='sb-durable-')
+        self.mode = mode
+        self.said = ''
+        self.process = None
+        atexit.register(self.end)  # a test that fails leaves it running
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.kill_all()
+
+    def start(self, *options, mode=None, size='8M'):
+        """Return: whether it became ready; what it said is in said."""
+        self.process = subprocess.Popen([AGENTD, '-b', self.directory, '--size', size, '--clients', '8', '--hugepages', 'off',
+                                         '--durability', mode or self.mode, *options], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
+        self.said = ''
+        while True:
+            line = self.process.stderr.readline()
+            self.said += line
+            if line == 'ready\n':
+                return self
+            if not line:
+                self.process.wait(timeout=60)
+                return None
+
+    def run(self, *arguments, stdin=b''):
+        ended = subprocess.run([AGENTCTL, '-b', self.directory, *arguments], input=stdin, capture_output=True, timeout=PATIENCE)
+        ended.code, ended.out, ended.err = ended.returncode, ended.stdout, ended.stderr
+        return ended
+
+    def set(self, key, value, *more):
+        expect(self.run('set', key, value, *more), 0)
+
+    def get(self, key):
+        ended = self.run('get', key)
+        return ended.out if ended.code == 0 else None
+
+    def pids(self):
+        """The processes of this agentd: supervisor, engine, log."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
+                    name = file.read().strip()
+                with open(f'/proc/{pid}/cmdline', 'rb') as file:
+                    of_this = self.directory.encode() in file.read().split(b'\0')
+            except OSError:
+                continue
+            if of_this and name.startswith('agentd') and lives(pid):
+                found[name] = int(pid)
+        return found
+
+    def kill_all(self):
+        """At once: none of them has time for anything."""
+        pids = self.pids().values()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # the log ends with its engine
+                pass
+        self.process.wait(timeout=60)
+        self.process.stderr.close()
+        deadline = time.monotonic() + 20
+        while any(lives(pid) for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.said += self.process.stderr.read()
+        assert self.process.wait(timeout=60) == 0, self.said
+        self.process.stderr.close()
+
+    def files(self):
+        return sorted(name for name in os.listdir(self.directory) if name.startswith('wal-') and 'spare' not in name)
+
+    def remove(self):
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.directory)
