@@ -103,6 +103,9 @@ static void wal_process_take_writes(const struct wal_process *process, bool take
         struct sb_word32 *state = &process->log.handle.segment.super->state;
         uint32_t from = takes ? SB_SEGMENT_READ_ONLY : SB_SEGMENT_SERVING;
 
+        /* Each call of a client reads that line: it is written where it changes alone. */
+        if (sb_load_relaxed(state) != from)
+                return;
         /* R:state. Clients look at it by itself. */
         (void)sb_cas32_full(state, from, takes ? SB_SEGMENT_SERVING : SB_SEGMENT_READ_ONLY);
 }
