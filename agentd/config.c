@@ -149,56 +149,30 @@ static bool config_read_age(const char *text, uint64_t *ret_ns)
         return false;
 }
 
-static bool config_read_hugepages(const char *word, enum sb_config_hugepages *ret)
-{
-        if (!strcmp(word, "auto"))
-                *ret = SB_HUGEPAGES_AUTO;
-        else if (!strcmp(word, "require"))
-                *ret = SB_HUGEPAGES_REQUIRE;
-        else if (!strcmp(word, "off"))
-                *ret = SB_HUGEPAGES_OFF;
-        else
-                return config_complain("--hugepages %s: say auto, require or off", word);
-        return true;
-}
+/* Options that are one of some words; a word's place is its value. */
+static const char *const hugepages_words[] = {"auto", "require", "off", NULL};
+static const char *const mode_words[] = {"", "volatile", "batched", "strict", NULL};
+static const char *const io_words[] = {"auto", "uring", "sync", NULL};
+static const char *const trouble_words[] = {"continue", "read-only", "stop", NULL};
 
-static bool config_read_durability(const char *word, enum sb_log_mode *ret)
+static bool config_read_word(
+        const char *option, const char *value, const char *const *words, unsigned *ret)
 {
-        if (!strcmp(word, "volatile"))
-                *ret = SB_LOG_NONE;
-        else if (!strcmp(word, "batched"))
-                *ret = SB_LOG_BATCHED;
-        else if (!strcmp(word, "strict"))
-                *ret = SB_LOG_STRICT;
-        else
-                return config_complain("--durability %s: say volatile, batched or strict", word);
-        return true;
-}
+        char offer[64] = "";
 
-static bool config_read_io(const char *word, enum sb_wal_backend *ret)
-{
-        if (!strcmp(word, "auto"))
-                *ret = SB_WAL_AUTO;
-        else if (!strcmp(word, "uring"))
-                *ret = SB_WAL_URING;
-        else if (!strcmp(word, "sync"))
-                *ret = SB_WAL_SYNC;
-        else
-                return config_complain("--io %s: say auto, uring or sync", word);
-        return true;
-}
-
-static bool config_read_trouble(const char *word, enum sb_config_trouble *ret)
-{
-        if (!strcmp(word, "continue"))
-                *ret = SB_TROUBLE_CONTINUE;
-        else if (!strcmp(word, "read-only"))
-                *ret = SB_TROUBLE_READ_ONLY;
-        else if (!strcmp(word, "stop"))
-                *ret = SB_TROUBLE_STOP;
-        else
-                return config_complain("--on-disk-error %s: say continue, read-only or stop", word);
-        return true;
+        for (unsigned i = 0; words[i]; i++) {
+                if (*value && !strcmp(value, words[i])) {
+                        *ret = i;
+                        return true;
+                }
+                if (*words[i])
+                        snprintf(offer + strlen(offer), sizeof(offer) - strlen(offer), "%s%s",
+                                !*offer        ? ""
+                                : words[i + 1] ? ", "
+                                               : " or ",
+                                words[i]);
+        }
+        return config_complain("--%s %s: say %s", option, value, offer);
 }
 
 enum option_code {
@@ -250,6 +224,7 @@ struct wishes {
 static bool config_take_log_option(int option, const char *value, struct sb_config *config)
 {
         uint64_t number;
+        unsigned word;
 
         switch (option) {
         case OPTION_FLUSH_MS:
@@ -281,9 +256,15 @@ static bool config_take_log_option(int option, const char *value, struct sb_conf
                                 value);
                 return true;
         case OPTION_TROUBLE:
-                return config_read_trouble(value, &config->trouble);
+                if (!config_read_word("on-disk-error", value, trouble_words, &word))
+                        return false;
+                config->trouble = (enum sb_config_trouble)word;
+                return true;
         case OPTION_IO:
-                return config_read_io(value, &config->io);
+                if (!config_read_word("io", value, io_words, &word))
+                        return false;
+                config->io = (enum sb_wal_backend)word;
+                return true;
         }
         return config_complain("this option is not known");
 }
@@ -293,6 +274,7 @@ static bool config_take_option(
         int option, const char *value, struct sb_config *config, struct wishes *wishes)
 {
         uint64_t number;
+        unsigned word;
 
         switch (option) {
         case 'b':
@@ -306,9 +288,15 @@ static bool config_take_option(
                                 value);
                 return true;
         case OPTION_HUGEPAGES:
-                return config_read_hugepages(value, &config->hugepages);
+                if (!config_read_word("hugepages", value, hugepages_words, &word))
+                        return false;
+                config->hugepages = (enum sb_config_hugepages)word;
+                return true;
         case OPTION_DURABILITY:
-                return config_read_durability(value, &config->mode);
+                if (!config_read_word("durability", value, mode_words, &word))
+                        return false;
+                config->mode = (enum sb_log_mode)word;
+                return true;
         case OPTION_CLIENTS:
                 if (!config_read_number(value, 1, CLIENTS_MAX, &number))
                         return config_complain(
@@ -420,15 +408,10 @@ static bool config_judge(const struct sb_config *config)
 
 static void config_print(const struct sb_config *config)
 {
-        static const char *const words[] = {"auto", "require", "off"};
-        static const char *const modes[] = {"", "volatile", "batched", "strict"};
-        static const char *const ios[] = {"auto", "uring", "sync"};
-        static const char *const troubles[] = {"continue", "read-only", "stop"};
-
         printf("bus = %s\n", config->place.directory);
         printf("size = %" PRIu64 "\n", config->size);
-        printf("hugepages = %s\n", words[config->hugepages]);
-        printf("durability = %s\n", modes[config->mode]);
+        printf("hugepages = %s\n", hugepages_words[config->hugepages]);
+        printf("durability = %s\n", mode_words[config->mode]);
         printf("flush-ms = %u\n", config->flush_ms);
         printf("flush-bytes = %" PRIu64 "\n", config->flush_bytes);
         printf("checkpoint-bytes = %" PRIu64 "\n", config->checkpoint_bytes);
@@ -436,8 +419,8 @@ static void config_print(const struct sb_config *config)
                 printf("checkpoint-every = %" PRIu64 "ms\n", config->checkpoint_ns / 1000000);
         else
                 printf("checkpoint-every = off\n");
-        printf("on-disk-error = %s\n", troubles[config->trouble]);
-        printf("io = %s\n", ios[config->io]);
+        printf("on-disk-error = %s\n", trouble_words[config->trouble]);
+        printf("io = %s\n", io_words[config->io]);
         printf("clients = %u\n", config->clients);
         if (config->history_bytes)
                 printf("history-memory = %" PRIu64 "\n", config->history_bytes);
