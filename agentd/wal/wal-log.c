@@ -214,6 +214,22 @@ static bool wal_log_wants_copy(const struct sb_wal_log *log)
                        !SB_FAULT(COPY_UNWANTED));
 }
 
+/* All that the copy is to have is durable, or a batch of the whole bus is: then those that were
+ * asked for before it began have ended, too. */
+static void wal_log_count_ended(struct sb_wal_log *log)
+{
+        struct sb_superblock *super = log->handle.segment.super;
+        uint64_t begun = sb_load_relaxed(&super->copies_begun); /* the log's own word */
+
+        if (log->batch.whole && log->wanted > begun) {
+                begun = log->wanted;
+                sb_store_release(&super->copies_begun, begun); /* R:copies > A:copies. */
+        }
+        sb_store_release(&super->copies_ended, begun); /* R:copies > A:copies. */
+        log->copied_ns = wal_log_now();
+}
+
+/* Fault COPY_ENDED_EARLY: it counts as ended. */
 static void wal_log_count_begun(struct sb_wal_log *log)
 {
         struct sb_superblock *super = log->handle.segment.super;
@@ -224,21 +240,8 @@ static void wal_log_count_begun(struct sb_wal_log *log)
         sb_store_relaxed(&super->copy_all, words + log->handle.segment.bucket_count);
         /* R:copies > A:copies. The log alone writes it. */
         sb_store_release(&super->copies_begun, sb_load_relaxed(&super->copies_ended) + 1);
-}
-
-/* All that the copy is to have is durable, or a batch of the whole bus is: then those that were
- * asked for before it began have ended, too. */
-static void wal_log_count_ended(struct sb_wal_log *log, bool whole)
-{
-        struct sb_superblock *super = log->handle.segment.super;
-        uint64_t begun = sb_load_relaxed(&super->copies_begun); /* the log's own word */
-
-        if (whole && log->wanted > begun) {
-                begun = log->wanted;
-                sb_store_release(&super->copies_begun, begun); /* R:copies > A:copies. */
-        }
-        sb_store_release(&super->copies_ended, begun); /* R:copies > A:copies. */
-        log->copied_ns = wal_log_now();
+        if (SB_FAULT(COPY_ENDED_EARLY))
+                wal_log_count_ended(log);
 }
 
 /* Begin one when it is time; between two batches. */
@@ -463,11 +466,6 @@ static void wal_log_note(struct sb_wal_log *log)
         /* R:durable, both. The pair of the batch before stays as it is. */
         sb_store_release(&slot[0], log->sequence);
         sb_store_release(&slot[1], log->batch.cut);
-        /* Before clients are woken, too. */
-        if (log->batch.whole)
-                wal_log_count_ended(log, true);
-        else if (wal_log_copy_is_over(log))
-                wal_log_count_ended(log, false);
 }
 
 /* The batch has ended. Fault LOG_PAIR_LATE: it is noted behind that, and the log is killed between.
@@ -506,7 +504,7 @@ static void wal_log_fault_early(struct sb_wal_log *log)
 
 int sb_wal_log_batch(struct sb_wal_log *log)
 {
-        uint64_t before = log->batch.above, previous_ns = log->begun_ns, written, bytes;
+        uint64_t before = log->batch.above, previous_ns = log->begun_ns, bytes;
         int r = wal_log_ready(log);
 
         if (r)
@@ -519,7 +517,6 @@ int sb_wal_log_batch(struct sb_wal_log *log)
                 return -EBUSY;
         log->batch.whole = !log->sequence;
         wal_log_copy_some(log);
-        written = log->written;
         bytes = sb_wal_writer_written(log->writer);
         log->changed = log->users = 0;
         sb_wal_stage_clear(&log->stage);
@@ -530,10 +527,13 @@ int sb_wal_log_batch(struct sb_wal_log *log)
         if (r)
                 return r > 0 ? -EAGAIN : r; /* what was written is dropped: another file begins */
         log->copy.changed += log->changed;
-        wal_log_count(log, sb_wal_writer_written(log->writer) - bytes);
+        bytes = sb_wal_writer_written(log->writer) - bytes;
+        wal_log_count(log, bytes);
         wal_log_set_pace(log, previous_ns);
+        if (log->batch.whole || wal_log_copy_is_over(log))
+                wal_log_count_ended(log);
         sb_durable_tell(&log->handle.segment, 0);
-        wal_log_tidy(log, before, log->written < written ? log->written : log->written - written);
+        wal_log_tidy(log, before, bytes);
         return 0;
 }
 

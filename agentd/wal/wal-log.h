@@ -12,8 +12,9 @@
  * (`copies_wanted`).
  *
  * Always true: `durable` is raised behind the disk's answer, and behind the note of which batch has
- * it; `copies_ended` behind a copy that is durable as a whole. No file is written under a pin, or
- * while the disk is waited for, under a cut.
+ * it; `copies_ended` behind the `durable` of a copy's last piece. So a log that is killed between
+ * any two of these leaves no more said than is so, and the next one begins the copy anew. No file
+ * is written under a pin; under a cut, what of a batch does not fit into the stage.
  *
  * Threads: one.
  */

@@ -90,17 +90,19 @@ int sb_admin_log_copy(struct sb_bus *bus, uint64_t *ret_number)
 int sb_admin_log_wait(struct sb_bus *bus, uint64_t number, uint64_t deadline_ns)
 {
         const struct sb_segment *segment = &bus->handle.segment;
-        uint64_t durable;
+        uint32_t count;
         int r;
 
         for (;;) {
-                /* Before the count of copies: the log counts one before it raises `durable`. */
-                durable = sb_durable_cut(segment);
+                /* Before the looks: the log tells behind what it says. */
+                count = sb_durable_count(segment);
                 if (sb_load_acquire(&segment->super->copies_ended) >= number) /* A:copies. */
                         return 0;
                 if (sb_bus_detached(bus))
                         return SB_E_DETACHED;
-                r = sb_durable_wait(segment, durable + 1, 0, deadline_ns);
+                if (sb_admin_log_error(bus) > 0)
+                        return SB_E_NOT_DURABLE;
+                r = sb_durable_sleep(segment, count, deadline_ns);
                 if (r != 0)
                         return r;
         }

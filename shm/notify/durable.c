@@ -54,17 +54,38 @@ static int durable_look(const struct sb_segment *segment, uint64_t cut)
         return sb_load_acquire(&segment->super->log_error) ? SB_E_NOT_DURABLE : -1;
 }
 
+/* Say that a client waits. A full barrier: what it looks at comes behind it. */
+static void durable_say_waits(const struct sb_segment *segment)
+{
+        /* R:durable-waits > A:durable-waits. */
+        sb_exchange_full(&segment->super->durable_waits, 1);
+}
+
+uint32_t sb_durable_count(const struct sb_segment *segment)
+{
+        return sb_load_acquire(&segment->super->durable_count); /* A:durable-count. */
+}
+
+int sb_durable_sleep(const struct sb_segment *segment, uint32_t count, uint64_t deadline_ns)
+{
+        const struct sb_os *os = segment->os;
+
+        if (os->now_ns(os->context) >= deadline_ns)
+                return SB_E_TIMED_OUT;
+        durable_say_waits(segment);
+        return os->wait(os->context, &segment->super->durable_count, count, deadline_ns);
+}
+
 /* Sleep until the count moves on. Return: 0, -EINTR. */
 static int durable_sleep(const struct sb_segment *segment, uint64_t cut, uint64_t deadline_ns)
 {
-        struct sb_superblock *super = segment->super;
-        uint32_t count = sb_load_acquire(&super->durable_count); /* A:durable-count. */
+        uint32_t count = sb_durable_count(segment);
 
-        /* R:durable-waits > A:durable-waits. A full barrier: the look comes behind it. */
-        sb_exchange_full(&super->durable_waits, 1);
+        durable_say_waits(segment);
         if (durable_look(segment, cut) >= 0 && !SB_FAULT(DURABLE_UNASKED))
                 return 0;
-        return segment->os->wait(segment->os->context, &super->durable_count, count, deadline_ns);
+        return segment->os->wait(
+                segment->os->context, &segment->super->durable_count, count, deadline_ns);
 }
 
 int sb_durable_wait(

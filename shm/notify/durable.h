@@ -51,6 +51,11 @@ void sb_durable_want(const struct sb_segment *segment, uint64_t cut);
  * of it; -EINTR. */
 int sb_durable_wait(
         const struct sb_segment *segment, uint64_t cut, uint64_t spin_ns, uint64_t deadline_ns);
+/* How often the log has told its clients something. */
+uint32_t sb_durable_count(const struct sb_segment *segment);
+/* Sleep until it tells more than @count: for what it says before it tells. Return: 0: perhaps;
+ * SB_E_TIMED_OUT; -EINTR. */
+int sb_durable_sleep(const struct sb_segment *segment, uint32_t count, uint64_t deadline_ns);
 
 /* ---- for the log ---- */
 
