@@ -434,8 +434,7 @@ static bool wal_recover_begins(const struct wal_recover *recover)
 }
 
 /* What is loaded ends with a batch, and so its cut is that of the batch: the log goes on from
- * there,
- * and the next recovery asks whether each batch follows the one before. Return: 0, -1. */
+ * there, and the next recovery asks whether each batch follows the one before. Return: 0, -1. */
 static int wal_recover_find_cut(struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
