@@ -25,6 +25,7 @@
 
 /* The processes of a killed agentd hold the lock until the kernel has taken them apart. */
 #define LOCK_PATIENCE_MS 250
+#define LOCK_TRIES       8
 
 /* Whether the directory holds only files that belong to a bus. */
 static bool directory_is_bus_alone(int fd)
@@ -133,6 +134,23 @@ static void directory_say_taken(const struct sb_place *place)
                 sb_log("another agentd is just starting on %s", place->directory);
 }
 
+/* The same for all processes of an agentd that was killed, however long the kernel takes for their
+ * memory. One that lives keeps the lock. Return: as above. */
+static int directory_outwait(const struct sb_place *place, int fd)
+{
+        pid_t pid;
+        int r;
+
+        for (unsigned tries = 0;; tries++) {
+                r = directory_lock(fd);
+                if (r != -EWOULDBLOCK)
+                        return r;
+                /* Nobody says that he serves: an engine that ends, or an agentd that begins. */
+                if (sb_place_supervisor(place, &pid) ? tries == LOCK_TRIES : !sb_place_ending(pid))
+                        return r;
+        }
+}
+
 static int directory_take_lock(const struct sb_place *place, int directory_fd, int *ret)
 {
         int fd, r;
@@ -142,7 +160,7 @@ static int directory_take_lock(const struct sb_place *place, int directory_fd, i
                 sb_log("%s/" SB_PLACE_LOCK ": %s", place->directory, strerror(errno));
                 return -1;
         }
-        r = directory_lock(fd);
+        r = directory_outwait(place, fd);
         if (r) {
                 if (r == -EWOULDBLOCK)
                         directory_say_taken(place);

@@ -22,8 +22,10 @@
 #include "cli/cli.h"
 #include "libclient/core/admin.h"
 #include "ring/attach/limit.h"
+#include "ring/attach/place.h"
 
-#define STOP_WAIT_MS 30000
+#define START_WAIT_MS 250
+#define STOP_WAIT_MS  30000
 
 extern char **environ;
 
@@ -109,6 +111,22 @@ static void serve_say_end(const struct sb_attach_end *end, const char *directory
                 cli_say("agentd %s; the last line of %s/agentd.log: %s", how, directory, end->line);
 }
 
+/* Wait for a supervisor that was killed just now: it looks alive until the kernel has its memory.
+ * Return: whether it is gone. */
+static bool serve_is_gone(pid_t supervisor)
+{
+        struct pollfd ended = {.fd = pidfd_open(supervisor, 0), .events = POLLIN};
+        int got;
+
+        if (ended.fd < 0)
+                return errno == ESRCH;
+        do
+                got = poll(&ended, 1, START_WAIT_MS);
+        while (got == 0 && sb_place_ending(supervisor));
+        close(ended.fd);
+        return got > 0;
+}
+
 int cli_start(struct cli *cli)
 {
         const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
@@ -131,7 +149,7 @@ int cli_start(struct cli *cli)
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
-        if (sb_admin_supervisor(cli->bus, &supervisor) == 0) {
+        if (sb_admin_supervisor(cli->bus, &supervisor) == 0 && !serve_is_gone(supervisor)) {
                 cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
                         directory, (int)supervisor, cli_bus_words(cli));
                 return CLI_FAILED;

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -152,6 +153,22 @@ int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
         }
         close(fd);
         return r;
+}
+
+bool sb_place_ending(pid_t pid)
+{
+        char path[32], text[64];
+        ssize_t len;
+        int fd;
+
+        /* Its first number is the size of all that the process maps. */
+        snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return false;
+        len = read(fd, text, sizeof(text));
+        close(fd);
+        return len >= 2 && text[0] == '0' && text[1] == ' ';
 }
 
 int sb_place_make(const struct sb_place *place)

@@ -19,6 +19,7 @@
 #ifndef SB_PLACE_H
 #define SB_PLACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -58,6 +59,11 @@ int sb_place_address(
 /* Says which process is the bus's supervisor. Return: 0; -ESRCH: there is none, or it is just
  * starting; -errno. */
 int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
+
+/* Says whether a process was killed, or ends, and waits for the kernel to take its memory back: for
+ * a large bus that takes hundreds of milliseconds, and it holds its locks until then. False where
+ * there is no /proc. */
+bool sb_place_ending(pid_t pid);
 
 /* Makes the directory and those above it, before a daemon is started. Return: 0, also if the
  * directory was there; -errno. */
