@@ -138,17 +138,21 @@ static void directory_say_taken(const struct sb_place *place)
  * memory. One that lives keeps the lock. Return: as above. */
 static int directory_outwait(const struct sb_place *place, int fd)
 {
+        int r = -EWOULDBLOCK;
         pid_t pid;
-        int r;
 
-        for (unsigned tries = 0;; tries++) {
-                r = directory_lock(fd);
-                if (r != -EWOULDBLOCK)
-                        return r;
-                /* Nobody says that he serves: an engine that ends, or an agentd that begins. */
-                if (sb_place_supervisor(place, &pid) ? tries == LOCK_TRIES : !sb_place_ending(pid))
-                        return r;
+        /* Bound: result. Behind a lock without a supervisor an engine ends, or another agentd
+         * begins.
+         */
+        for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
+                do
+                        r = directory_lock(fd);
+                while (r == -EWOULDBLOCK && !sb_place_supervisor(place, &pid) &&
+                        sb_place_ending(pid));
+                if (r != -EWOULDBLOCK || !sb_place_supervisor(place, &pid))
+                        break;
         }
+        return r;
 }
 
 static int directory_take_lock(const struct sb_place *place, int directory_fd, int *ret)
