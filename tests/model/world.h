@@ -269,7 +269,7 @@ struct world_case {
         uint32_t threads, preemptions, crashes, delays;
         uint32_t crash_mask; /* [all] */
         bool reaper;         /* a killed thread is reaped while the others run, not after them */
-        bool costly;         /* some seconds: for `make test-long` */
+        bool costly;         /* a second or more: as a whole for `make test-long` */
 };
 
 /* Chosen after the start state was made. */

@@ -9,7 +9,7 @@
  * all: it kills, waits, and starts another one.
  *
  * To show that the judgement finds what is wrong, one note of a real record is made to lie.
- * Arguments: none. SB_SEED, SB_OPERATIONS (of each storm).
+ * Arguments: none. SB_SEED, SB_OPERATIONS and SB_LEAST_MS (of each storm, at least).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct world world;
 static struct sb_bus *bus;
 static struct record *records[SEATS];
 static struct record_verdict verdict;
-static uint64_t seed, operations_wanted, randomness;
+static uint64_t seed, operations_wanted, least_wanted_ms, randomness;
 
 static struct {
         uint64_t worker_kills, engine_kills, stops;
@@ -283,8 +283,8 @@ static void weather(enum work_isolation isolation, enum history_level level)
         for (uint64_t done = 0; done < operations_wanted; done += verdict.history.operations) {
                 uint64_t left = operations_wanted - done;
 
-                if (!storm(isolation, left < 4 * OPERATIONS ? left : 4 * OPERATIONS, LEAST_MS,
-                            true))
+                if (!storm(isolation, left < 4 * OPERATIONS ? left : 4 * OPERATIONS,
+                            least_wanted_ms, true))
                         TEST_FAIL("%s (SB_SEED=%" PRIu64 ")",
                                 *work_table->complaint ? work_table->complaint
                                                        : "a process ended badly",
@@ -432,6 +432,8 @@ static bool begin(void)
         text = getenv("SB_OPERATIONS");
         operations_wanted = getenv("SB_TEST_LONG") ? 20 * OPERATIONS : OPERATIONS;
         operations_wanted = text ? strtoull(text, NULL, 10) : operations_wanted;
+        text = getenv("SB_LEAST_MS");
+        least_wanted_ms = text ? strtoull(text, NULL, 10) : LEAST_MS;
         setenv("SB_API_WORLD", "agentd", 1); /* a world with processes of its own */
         work_table = mmap(NULL, sizeof(*work_table), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);

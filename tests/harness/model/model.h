@@ -68,7 +68,8 @@ struct model_scenario {
         /* these two check the checker: walk known states again; begin each execution at its start
          */
         bool unmerged, anew;
-        /* a walk for every day leaves it to --long */
+        /* a walk for every day takes two switches less instead of one; without any it leaves the
+         * scenario to --long */
         bool costly;
         /* accesses of one execution; more is "no progress" [4000] */
         uint32_t step_max;

@@ -155,6 +155,14 @@ static int model_usage(const char *program, const char *argument)
         return 1;
 }
 
+/* Every day's walk takes one switch less, and of a costly scenario two. */
+static uint32_t model_quick_preemptions(const struct model_scenario *scenario)
+{
+        if (scenario->costly)
+                return scenario->preemptions > 2 ? scenario->preemptions - 2 : 0;
+        return scenario->preemptions > 1 ? scenario->preemptions - 1 : scenario->preemptions;
+}
+
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count)
 {
         const char *only = NULL, *replay = NULL, *preemptions = NULL, *weak = NULL;
@@ -190,12 +198,12 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
 
                 if (only && !strstr(scenario.name, only))
                         continue;
-                if (!deep && !only && scenario.costly) {
+                if (!deep && !only && scenario.costly && !scenario.preemptions) {
                         left++;
                         continue;
                 }
-                if (!deep && !only && scenario.preemptions > 1)
-                        scenario.preemptions--;
+                if (!deep && !only)
+                        scenario.preemptions = model_quick_preemptions(&scenario);
                 if (weak) {
                         scenario.weak = true;
                         scenario.older = (uint32_t)atoi(weak);
