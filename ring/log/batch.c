@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm/base/fault.h"
+#include "shm/base/model.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/keys/index.h"
@@ -23,8 +24,7 @@
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 
-#define KEYS_A_PIN      56u /* looked at under one pin: memory that others free waits for it */
-#define BUCKETS_A_FETCH (KEYS_A_PIN / SB_BUCKET_CELLS)
+#define BUCKETS_A_PIN 8u /* read under one pin: memory that others free waits for it */
 
 /* ---- marks ---- */
 
@@ -358,52 +358,109 @@ static int batch_bucket(struct sb_handle *handle, struct sb_batch *batch, uint64
         return r;
 }
 
-/* Fetch what the first of these buckets lead to: all misses at once. */
-static void batch_fetch(const struct sb_handle *handle, uint64_t word, uint64_t bits)
+/* ---- the buckets of a batch ---- */
+
+/* The next so many of them; they are read under one pin. */
+struct batch_group {
+        uint64_t buckets[BUCKETS_A_PIN];
+        uint32_t count;
+};
+
+/* All marked buckets, or all that there are. */
+struct batch_walk {
+        const struct sb_batch *batch;
+        uint64_t next, end; /* of the words of marks, or of all words */
+        uint64_t word, bits;
+        bool all;
+};
+
+static bool batch_next_word(struct batch_walk *walk)
 {
-        const struct sb_segment *segment = &handle->segment;
-        uint64_t first = word * 64, left;
-        uint32_t count, index;
+        const struct sb_batch_marks *marks = &walk->batch->marks;
 
-        for (left = bits, count = 0; left && count < BUCKETS_A_FETCH; left &= left - 1, count++)
-                if (first + (uint64_t)__builtin_ctzll(left) < segment->bucket_count)
-                        __builtin_prefetch(
-                                &segment->buckets[first + (uint64_t)__builtin_ctzll(left)]);
-        for (left = bits, count = 0; left && count < BUCKETS_A_FETCH; left &= left - 1, count++)
-                for (index = 0; index < SB_BUCKET_CELLS; index++) {
-                        const struct sb_word64 *cell = sb_cell_at(segment,
-                                SB_CELL_NUMBER(first + (uint64_t)__builtin_ctzll(left), index));
-                        /* Relaxed: a hint. */
-                        uint64_t at = cell ? sb_load_relaxed(cell) & SB_OFFSET_MASK : 0;
-
-                        __builtin_prefetch(segment->base + at);
-                        __builtin_prefetch(segment->base + at + SB_LINE);
-                }
+        if (walk->next == walk->end)
+                return false;
+        walk->word = walk->all ? walk->next : marks->words[walk->next];
+        walk->bits = walk->all ? UINT64_MAX : marks->bits[walk->word];
+        walk->next++;
+        return true;
 }
 
-/* The buckets of one word of marks. A pin lasts for some keys. */
-static int batch_word(struct sb_handle *handle, struct sb_batch *batch, uint64_t word,
-        uint64_t bits, const struct batch_sink *sink)
+/* The next group; its buckets are fetched. */
+static void batch_next_group(
+        const struct sb_segment *segment, struct batch_walk *walk, struct batch_group *ret)
 {
-        uint32_t keys = 0;
+        ret->count = 0;
+        while (ret->count < BUCKETS_A_PIN && (walk->bits || batch_next_word(walk))) {
+                uint64_t bucket;
+
+                if (!walk->bits)
+                        continue;
+                bucket = walk->word * 64 + (uint64_t)__builtin_ctzll(walk->bits);
+                walk->bits &= walk->bits - 1;
+                if (bucket >= segment->bucket_count)
+                        continue; /* the marks are input */
+                __builtin_prefetch(&segment->buckets[bucket]);
+                ret->buckets[ret->count++] = bucket;
+        }
+}
+
+/* What a cell of a group leads to, as a hint: it may be free memory by now. 0: nothing. */
+static uint64_t batch_peek(
+        const struct sb_segment *segment, const struct batch_group *group, uint32_t cell)
+{
+        uint64_t bucket = group->buckets[cell / SB_BUCKET_CELLS];
+
+        /* Relaxed: a hint. */
+        return sb_load_relaxed(&segment->buckets[bucket].cell[cell % SB_BUCKET_CELLS]) &
+               SB_OFFSET_MASK;
+}
+
+/* Fetch what a group's buckets lead to: all misses at once. */
+static void batch_fetch(const struct sb_segment *segment, const struct batch_group *group)
+{
+        uint32_t cell;
+
+        sb_model_unchecked_begin();
+        for (cell = 0; cell < group->count * SB_BUCKET_CELLS; cell++) {
+                uint64_t at = batch_peek(segment, group, cell);
+
+                if (!at)
+                        continue;
+                __builtin_prefetch(segment->base + at);
+                __builtin_prefetch(segment->base + at + SB_LINE);
+        }
+        sb_model_unchecked_end();
+}
+
+/* Then what these replaced: batch_is_first() looks there. */
+static void batch_fetch_below(const struct sb_segment *segment, const struct sb_batch *batch,
+        const struct batch_group *group)
+{
+        uint32_t cell;
+
+        sb_model_unchecked_begin();
+        for (cell = 0; cell < group->count * SB_BUCKET_CELLS; cell++) {
+                const struct sb_version *version =
+                        sb_version_at(segment, batch_peek(segment, group, cell));
+
+                /* Relaxed, both: hints. */
+                if (version && sb_load_relaxed(&version->stamp) > batch->above)
+                        __builtin_prefetch(
+                                segment->base + (sb_load_relaxed(&version->prev) & SB_OFFSET_MASK));
+        }
+        sb_model_unchecked_end();
+}
+
+static int batch_read_group(struct sb_handle *handle, struct sb_batch *batch,
+        const struct batch_group *group, const struct batch_sink *sink)
+{
+        uint32_t i;
         int r = 0;
 
         sb_pin(handle);
-        for (; bits && !r; bits &= bits - 1) {
-                uint64_t bucket = word * 64 + (uint64_t)__builtin_ctzll(bits);
-
-                if (bucket >= handle->segment.bucket_count)
-                        break; /* the marks are input */
-                if (keys >= KEYS_A_PIN) {
-                        sb_unpin(handle);
-                        sb_pin(handle);
-                        keys = 0;
-                }
-                if (keys == 0)
-                        batch_fetch(handle, word, bits);
-                r = batch_bucket(handle, batch, bucket, sink);
-                keys += SB_BUCKET_CELLS;
-        }
+        for (i = 0; i < group->count && !r; i++)
+                r = batch_bucket(handle, batch, group->buckets[i], sink);
         sb_unpin(handle);
         return r;
 }
@@ -412,16 +469,27 @@ int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_tak
         sb_batch_room *room, void *context)
 {
         const struct batch_sink sink = {.take = take, .room = room, .context = context};
-        bool all = batch->all || batch->whole;
-        uint64_t words = batch_words(&handle->segment.geometry), i;
+        const struct sb_segment *segment = &handle->segment;
+        struct batch_walk walk = {.batch = batch, .all = batch->all || batch->whole};
+        struct batch_group groups[4];
+        uint64_t at;
         int r = 0;
 
         if (SB_FAULT(BATCH_WHOLE_EARLY))
                 batch_ask_whole(handle, batch);
-        for (i = 0; i < (all ? words : batch->marks.count) && !r; i++)
-                r = all ? batch_word(handle, batch, i, UINT64_MAX, &sink)
-                        : batch_word(handle, batch, batch->marks.words[i],
-                                  batch->marks.bits[batch->marks.words[i]], &sink);
+        walk.end = walk.all ? batch_words(&segment->geometry) : batch->marks.count;
+        /* Before a group is read, those behind it are fetched, each by one step more. */
+        for (at = 0; !r; at++) {
+                batch_next_group(segment, &walk, &groups[at % 4]);
+                if (at >= 1)
+                        batch_fetch(segment, &groups[(at - 1) % 4]);
+                if (at >= 2)
+                        batch_fetch_below(segment, batch, &groups[(at - 2) % 4]);
+                if (at >= 3 && !groups[(at - 3) % 4].count)
+                        break;
+                if (at >= 3)
+                        r = batch_read_group(handle, batch, &groups[(at - 3) % 4], &sink);
+        }
         if (!r && !sb_snapshot_holds(handle, batch->snapshot, batch->cut) &&
                 !SB_FAULT(BATCH_UNHELD))
                 r = SB_E_LAPPED;
@@ -451,8 +519,14 @@ static void batch_leave_to_next(struct sb_batch *batch, const struct sb_batch_ma
 
 void sb_batch_release(struct sb_handle *handle, struct sb_batch *batch)
 {
-        if (batch->held && !SB_FAULT(BATCH_UNHELD))
+        if (!batch->held)
+                return;
+        if (!SB_FAULT(BATCH_UNHELD))
                 sb_snapshot_close(handle, batch->snapshot);
+        /* Writers look for the open cuts again where the clock has moved. Until then each of them
+         * keeps what this cut needed. Fault BATCH_RELEASE_UNSAID: it stands still. */
+        if (!SB_FAULT(BATCH_RELEASE_UNSAID))
+                (void)sb_clock_take_cut(handle);
         batch->held = false;
 }
 

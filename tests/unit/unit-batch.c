@@ -16,6 +16,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/check.h"
+#include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reap.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
@@ -416,6 +417,24 @@ static void test_while_the_disk_works_nothing_is_kept_for_the_batch(void)
         unmake_bus();
 }
 
+static void test_writers_hear_that_a_batch_was_read(void)
+{
+        void *space = begin_log(16 << 20);
+
+        CHECK(space && !put(&writer, "key00", "a", 1) && log_once(true));
+        CHECK(!sb_batch_begin(&reader, &batch));
+        CHECK(!put(&writer, "key00", "b", 1));
+        sb_horizon_renew(&writer);
+        CHECK(sb_horizon_has_cuts(&writer));
+        CHECK(read_batch());
+        sb_batch_release(&reader, &batch);
+        sb_horizon_renew(&writer);
+        CHECK(!sb_horizon_has_cuts(&writer));
+        end_batch(true);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- rules, long chains, little room ---- */
 
 static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(void)
@@ -639,6 +658,7 @@ int main(int argc, char **argv)
         RUN(test_a_deleted_key_waits_for_the_log);
         RUN(test_where_memory_is_short_it_goes_and_the_batch_is_whole);
         RUN(test_while_the_disk_works_nothing_is_kept_for_the_batch);
+        RUN(test_writers_hear_that_a_batch_was_read);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
         RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
