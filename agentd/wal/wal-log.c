@@ -27,9 +27,13 @@
 #define SPARES     1u
 #define BATCH_REST 10.0 /* times as long as a batch took, before --flush-bytes brings another */
 /* A copy goes on at this pace, unless the log grows so fast that it would not end in time. */
-#define COPY_BYTES    (256u << 10) /* of a batch */
+#define COPY_BYTES    (256u << 10) /* a piece */
 #define COPY_PAUSE_NS UINT64_C(10000000)
-#define COPY_FLOORS   65536u /* buckets that are looked at with a batch */
+/* Each batch takes something of the writers, so pieces come together, unless the batch of a client
+ * that waits would have them. */
+#define COPY_PIECES   10u
+#define COPY_ALONE_NS UINT64_C(1000000000) /* since a client waited */
+#define COPY_FLOORS   65536u               /* buckets that are looked at with a batch */
 
 static uint64_t wal_log_now(void)
 {
@@ -138,18 +142,17 @@ static int wal_log_add_floors(struct sb_wal_log *log, uint64_t first, uint64_t e
         return r;
 }
 
-/* All keys of the batch. */
+/* Read all keys of the batch: the stage has them, or the last of them. */
 static int wal_log_each(struct sb_wal_log *log)
 {
         int r = 0;
 
         if (log->batch.whole) {
                 log->written = 0;
+                sb_wal_stage_clear(&log->stage);
                 r = wal_log_add_word(log, SB_WAL_WORD_WHOLE, 0);
         }
-        if (!r)
-                r = sb_batch_each(&log->handle, &log->batch, wal_log_take, wal_log_room, log);
-        return r ? r : sb_wal_stage_write(&log->stage, log->writer, &log->written);
+        return r ? r : sb_batch_each(&log->handle, &log->batch, wal_log_take, wal_log_room, log);
 }
 
 static int wal_log_compare_cuts(const void *a, const void *b)
@@ -264,7 +267,7 @@ static uint64_t wal_log_copy_words(const struct sb_wal_log *log)
         uint64_t wanted = (uint64_t)((double)all * (double)log->copy.changed /
                                      (double)log->config->checkpoint_bytes);
         uint64_t late = wanted > log->batch.copy_next ? wanted - log->batch.copy_next : 0;
-        uint64_t paced = log->copy.paced ? log->copy.words : 0;
+        uint64_t paced = log->copy.words * log->copy.pieces;
 
         return late > paced ? late : paced;
 }
@@ -276,9 +279,11 @@ static void wal_log_copy_some(struct sb_wal_log *log)
 
         if (!log->copy.since || log->batch.whole)
                 return;
-        log->copy.paced = log->begun_ns >= log->copy.due_ns;
-        if (log->copy.paced)
+        log->copy.pieces = 0;
+        if (log->begun_ns >= log->copy.due_ns) {
                 log->copy.due_ns = log->begun_ns + COPY_PAUSE_NS;
+                log->copy.pieces = log->begun_ns - log->waited_ns < COPY_ALONE_NS ? 1 : COPY_PIECES;
+        }
         words = wal_log_copy_words(log);
         sb_batch_copy_some(
                 &log->handle, &log->batch, words > UINT32_MAX ? UINT32_MAX : (uint32_t)words);
@@ -347,6 +352,23 @@ static bool wal_log_copy_is_over(const struct sb_wal_log *log)
         return log->copy.since && log->copy.floor_end == log->handle.segment.bucket_count;
 }
 
+/* The batch had @bytes of the copy: how much is a piece, and when is the next one due? */
+static void wal_log_pace_copy(struct sb_wal_log *log, uint64_t bytes)
+{
+        struct sb_wal_copy *copy = &log->copy;
+        uint64_t pieces = bytes / COPY_BYTES;
+
+        if (!copy->pieces)
+                return;
+        if (bytes < copy->pieces * COPY_BYTES / 2 && copy->words < log->handle.segment.bucket_count)
+                copy->words *= 2;
+        else if (bytes > copy->pieces * COPY_BYTES && copy->words > 1)
+                copy->words /= 2;
+        if (pieces > 1)
+                copy->due_ns = log->begun_ns +
+                               (pieces < COPY_PIECES ? pieces : COPY_PIECES) * COPY_PAUSE_NS;
+}
+
 /* A batch is durable, and so is its piece of the copy. */
 static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
 {
@@ -355,10 +377,7 @@ static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
         if (!copy->since)
                 return;
         copy->floor_next = copy->floor_end;
-        if (copy->paced && bytes < COPY_BYTES / 2 && copy->words < log->handle.segment.bucket_count)
-                copy->words *= 2;
-        else if (copy->paced && bytes > COPY_BYTES && copy->words > 1)
-                copy->words /= 2;
+        wal_log_pace_copy(log, bytes > log->changed ? bytes - log->changed : 0);
         if (!wal_log_copy_is_over(log))
                 return;
         log->release_cut = copy->above;
@@ -405,6 +424,8 @@ static int wal_log_write(struct sb_wal_log *log)
                 r = wal_log_each(log);
         /* The disk may take its time, and memory be short. */
         sb_batch_release(&log->handle, &log->batch);
+        if (!r)
+                r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
         if (!r)
                 r = wal_log_add_words(log);
         if (r)

@@ -2,14 +2,15 @@
  * The log as the process that writes it has it: batches of what changed (ring/log/batch.h) onto the
  * disk (wal-writer.h), and a copy of the bus now and then.
  *
- * One batch: begin -> read into the stage, from there into the writer -> words of the bus ->
+ * One batch: begin -> read into the stage -> cut released -> into the writer -> words of the bus ->
  * on the disk -> noted -> `durable` -> clients told -> old files let go.
  *
  * A copy of the bus goes into the log, a piece with each batch: first all keys, then, behind the
  * last look at a key, the floors of all buckets. So a key that is taken out meanwhile is in the one
  * or in the other. It is begun when the log has grown by --checkpoint-bytes; when
  * --checkpoint-every has passed, and it has grown at all; when a client waits for one
- * (`copies_wanted`).
+ * (`copies_wanted`). Each batch takes something of the writers, so the pieces of a copy come with
+ * batches that are due anyway, several at once; singly where clients wait for batches.
  *
  * Always true: `durable` is raised behind the disk's answer, and behind the note of which batch has
  * it; `copies_ended` behind the `durable` of a copy's last piece. So a log that is killed between
@@ -34,11 +35,11 @@
 struct sb_wal_copy {
         uint64_t since; /* the first batch that has a piece of it; 0: none goes on */
         uint64_t above; /* the last cut before */
-        uint64_t words; /* of buckets, with a batch */
+        uint64_t words; /* of buckets, in a piece */
         uint64_t floor_next, floor_end;
         uint64_t changed; /* bytes of changes since it began */
         uint64_t due_ns;  /* the next piece */
-        bool paced;       /* this batch has the piece that was due */
+        uint64_t pieces;  /* that were due with this batch */
 };
 
 struct sb_wal_log {
@@ -55,6 +56,7 @@ struct sb_wal_log {
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
         struct sb_wal_copy copy;
+        uint64_t waited_ns;   /* when a client last waited for a batch */
         uint64_t copied_ns;   /* when the last copy ended, or the log began */
         uint64_t wanted;      /* the copy that clients had asked for when this batch began */
         uint64_t release_cut; /* files with no batch above it may go; 0: none may */

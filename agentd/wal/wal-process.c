@@ -185,8 +185,11 @@ static void wal_process_wait(struct wal_process *process, uint64_t until_ns)
 /* One batch. */
 static void wal_process_batch(struct wal_process *process, bool wanted)
 {
-        int r = sb_wal_log_batch(&process->log);
+        int r;
 
+        if (wanted)
+                process->log.waited_ns = wal_process_now();
+        r = sb_wal_log_batch(&process->log);
         if (r) {
                 wal_process_fail(process, r);
                 return;
