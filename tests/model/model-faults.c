@@ -16,9 +16,14 @@ static const struct {
         /* for a fault that is seeded in a short way and in a long way, or asked in two ways: this
          * scenario must find it too */
         const char *long_way;
+        /* where the walk is long: a schedule that showed the fault, of either scenario; tried
+         * before the walk, which takes place when the code has changed and it shows nothing any
+         * more */
+        const char *schedule, *long_schedule;
 } expected[] = {
         {SB_FAULT_PIN_NO_RECHECK, "get under two sets and frees",
-                "get under two sets and frees, the long way"},
+                "get under two sets and frees, the long way", .schedule = "0.9s1,1.185s0,0.12s1",
+                .long_schedule = "0.9s1,1.198s0,0.12s1"},
         {SB_FAULT_PIN_LATE, "get under set and free", "get under set and free, the long way"},
         {SB_FAULT_RETIRE_ERA_EARLY, "late era"},
         {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
@@ -43,7 +48,8 @@ static const struct {
         {SB_FAULT_PRUNE_PENDING_IGNORED, "snapshot, set, prune"},
         {SB_FAULT_STABLE_SKIPS_NOTES, "observer, set, stable cut"},
         {SB_FAULT_NOTE_AFTER_INSTALL, "observer, set, get, stable cut",
-                "observer, set, get, stable cut, the long way"},
+                "observer, set, get, stable cut, the long way", .schedule = "0.17s1,1.25s2,2.60s1",
+                .long_schedule = "0.21s1,1.25s2,2.62s1"},
         {SB_FAULT_PLACEHOLDER_UNCONFIRMED, "make and make"},
         {SB_FAULT_SIGN_LATE, "away: two make"},
         {SB_FAULT_SIGN_BY_MAKER_ONLY, "away: killed make, reaped meanwhile"},
@@ -61,16 +67,19 @@ static const struct {
         {SB_FAULT_VACANCY_SUM_LOST, "full, hinted at, make and free"},
         {SB_FAULT_VACANCY_CLEAR_LATE, "full, hinted at, make and free"},
         {SB_FAULT_ALLOC_BIT_FIRST, "killed make, reaped under get"},
-        {SB_FAULT_REAP_PIN_FIRST, "reap over a removal"},
+        {SB_FAULT_REAP_PIN_FIRST, "reap over a removal", .schedule = "0.4s1,1.259s0,0.35s1"},
         {SB_FAULT_NO_SECOND_LOOK, "late make in short memory, taller"},
         {SB_FAULT_WALK_STEPS_DOWN, "remove and make a neighbour, tall"},
         {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
-        {SB_FAULT_REAP_LOOK_UNCOVERED, "noted block, reaped in another life"},
+        {SB_FAULT_REAP_LOOK_UNCOVERED, "noted block, reaped in another life",
+                .schedule = "0.4s1,1.173s0,0.7s1"},
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
-        {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},
+        {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall",
+                .schedule = "7.0p1,1.45s0,0.34s1,1.104s0"},
         {SB_FAULT_REAP_FORGETS_MAGAZINE, "magazine, killed set, then reaped"},
-        {SB_FAULT_REACH_UNCOVERED, "magazine, built in again in a dead one's slab"},
+        {SB_FAULT_REACH_UNCOVERED, "magazine, built in again in a dead one's slab",
+                .schedule = "0.37s1,1.124s0,0.43s1"},
         {SB_FAULT_MAGAZINE_NOTE_LATE, "magazine, killed set, then reaped"},
         {SB_FAULT_MAGAZINE_NO_GRACE, "magazine, get under sets and work"},
         {SB_FAULT_MAGAZINE_LIVE_EARLY, "magazine, killed set, then reaped"},
@@ -83,10 +92,12 @@ static const struct {
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
         {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},
         {SB_FAULT_TRIM_UNMARKED, "past over an old snapshot"},
-        {SB_FAULT_KEEP_LOOKUP_EARLY, "keep beside the making of the key"},
+        {SB_FAULT_KEEP_LOOKUP_EARLY, "keep beside the making of the key",
+                .schedule = "7.0p1,1.82s0,0.252s1"},
         {SB_FAULT_KEEP_PLACEHOLDER_UNFLAGGED, "keep beside the making of the key"},
         {SB_FAULT_KEEP_BEGINS_ANEW, "keep beside the same"},
-        {SB_FAULT_KEEP_FLAG_GIVEN_UP, "keep beside a set, and a set and a pruner"},
+        {SB_FAULT_KEEP_FLAG_GIVEN_UP, "keep beside a set, and a set and a pruner",
+                .schedule = "0.76s1,0.126s2"},
         {SB_FAULT_GET_MANY_NO_PIN, "users: many, a slow key first"},
         {SB_FAULT_GET_MANY_AT_NEWEST, "users: many at one moment"},
         {SB_FAULT_GET_MANY_AT_UNASKED, "users: evict beside many at one moment"},
@@ -113,14 +124,19 @@ static const struct {
         {SB_FAULT_OVERWRITE_FREED_AT_ONCE, "users: set above a cut, held"},
         {SB_FAULT_MAGAZINE_TAKES_CHAIN, "users: set above a cut that is read"},
         {SB_FAULT_HORIZON_LAST_MISSED, "old and young snapshot, two sets, prune"},
-        {SB_FAULT_PRUNE_MARKS_FIRST, "mark beside a set and a prune"},
+        {SB_FAULT_PRUNE_MARKS_FIRST, "mark beside a set and a prune",
+                .schedule = "0.15s1,1.55s0,0.63s1"},
         {SB_FAULT_UNLINK_BEFORE_DYING, "killed set, then reaped"},
-        {SB_FAULT_TXN_INSTALL_UNCHECKED, "txn: one gives way late"},
+        {SB_FAULT_TXN_INSTALL_UNCHECKED, "txn: one gives way late",
+                .schedule = "0.39s1,1.9s2,2.68s0"},
         {SB_FAULT_TXN_EXPECTS_PRESET, "txn: link to an aborted one"},
-        {SB_FAULT_TXN_ABORT_BY_FLAGS, "txn: two on the same key, flags"},
+        {SB_FAULT_TXN_ABORT_BY_FLAGS, "txn: two on the same key, flags",
+                .schedule = "0.44s1,1.14s0"},
         {SB_FAULT_TXN_PREV_STORED, "txn: helper and prune"},
-        {SB_FAULT_TXN_CELL_BEFORE_PREV, "txn: link to an aborted one"},
-        {SB_FAULT_PREV_UNSETTLED, "txn: link to one aborted meanwhile"},
+        {SB_FAULT_TXN_CELL_BEFORE_PREV, "txn: link to an aborted one",
+                .schedule = "7.0p1,1.45s2,2.46s0"},
+        {SB_FAULT_PREV_UNSETTLED, "txn: link to one aborted meanwhile",
+                .schedule = "7.0p2,2.177s0,0.29s1,1.ep2"},
         {SB_FAULT_TXN_STAMP_EACH, "txn: cut"},
         {SB_FAULT_TXN_STAMP_IN_DECISION, "txn: cut"},
         {SB_FAULT_TXN_COPIES_ALL, "txn: late helper"},
@@ -132,13 +148,13 @@ static const struct {
         {SB_FAULT_TXN_NOT_HELPED, "txn: late helper"},
         {SB_FAULT_TXN_OLD_BELOW, "txn: get, and what it came by pruned"},
         {SB_FAULT_SER_VALIDATE_FIRST, "txn: skew"},
-        {SB_FAULT_SER_NO_STAMP, "txn: two sets and cut"},
+        {SB_FAULT_SER_NO_STAMP, "txn: two sets and cut", .schedule = "0.108s1,1.56s2"},
         {SB_FAULT_SER_STAMP_UNSAID, "txn: skew, late"},
         {SB_FAULT_SER_FOREIGN_AS_BEFORE, "txn: skew"},
         {SB_FAULT_SER_SEEN_ONLY, "txn: phantoms"},
         {SB_FAULT_SER_CYCLE_IGNORED, "txn: skew, both in"},
         {SB_FAULT_SER_NO_UNWIND, "txn: cycle of three, all in"},
-        {SB_FAULT_TXN_CLOSE_EARLY, "txn: range and delete"},
+        {SB_FAULT_TXN_CLOSE_EARLY, "txn: range and delete", .schedule = "0.203s1,1.397s0"},
         {SB_FAULT_READ_SER_AS_BEFORE, "txn: set and cut"},
         {SB_FAULT_GET_SER_AS_BEFORE, "txn: set and reads"},
         {SB_FAULT_REMOVE_UNDER_ABORTED, "txn: aborted over a tombstone"},
@@ -147,13 +163,15 @@ static const struct {
         {SB_FAULT_PRUNE_TAKES_HELD, "txn: aborted, sets and work"},
         {SB_FAULT_PRUNE_BY_ABORTED, "txn: aborted over a value"},
         {SB_FAULT_REAP_FORGETS_TXN, "txn: killed"},
-        {SB_FAULT_NOTE_CLEARED_LATE, "txn: note reader"},
-        {SB_FAULT_NOTE_CLEARED_LAZILY, "txn: note reader under buffers"},
-        {SB_FAULT_NOTE_READ_UNPINNED, "txn: note reader and sweep"},
-        {SB_FAULT_SWEEP_DATES_NOTED, "txn: note reader and sweep"},
+        {SB_FAULT_NOTE_CLEARED_LATE, "txn: note reader", .schedule = "7.0p1,1.88s0,0.64s1,1.165s0"},
+        {SB_FAULT_NOTE_CLEARED_LAZILY, "txn: note reader under buffers",
+                .schedule = "7.0p1,1.86k0,0.70s1"},
+        {SB_FAULT_NOTE_READ_UNPINNED, "txn: note reader and sweep", .schedule = "0.40s1,1.141s0"},
+        {SB_FAULT_SWEEP_DATES_NOTED, "txn: note reader and sweep", .schedule = "0.40s1,1.141s0"},
         {SB_FAULT_NODE_GIVEN_BACK_NOTED, "make and make, note reader"},
         {SB_FAULT_REAP_FREES_NOTED, "killed make, reaped under note reader"},
-        {SB_FAULT_REAP_COMMITS_EVICTED, "txn: evicted, killed before it looks"},
+        {SB_FAULT_REAP_COMMITS_EVICTED, "txn: evicted, killed before it looks",
+                .schedule = "7.0p1,1.78s0,1.80x0"},
         {SB_FAULT_DYING_LATE, "txn: killed, then reaped"},
         {SB_FAULT_FINISH_FREEING_NO_DISPOSE, "txn: killed disposal"},
         {SB_FAULT_CONFLICT_BURNS, "txn: aborted over a value"},
@@ -173,7 +191,7 @@ static const struct {
         {SB_FAULT_MOVE_BORN_ANEW, "move: old snapshot, what it came by moves twice"},
         {SB_FAULT_MOVE_IN_HAND, "move: chain beside a sweep"},
         {SB_FAULT_MOVE_SKIPS, "move: alone"},
-        {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep"},
+        {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep", .schedule = "0.757s1,1.40s0"},
         {SB_FAULT_BELL_ALWAYS, "watch: stopped asleep beside two sets"},
         {SB_FAULT_BELL_TAKEN, "watch: sleeps beside a stopped set"},
         {SB_FAULT_BELL_BEFORE_BIT, "watch: sleeps beside a set"},
@@ -232,7 +250,8 @@ static const struct {
         {SB_FAULT_TAKE_UNASKED, "prefix: reads while memory is short",
                 "prefix: from an earlier cut, beside a removal"},
         {SB_FAULT_LISTED_UNHELD, "prefix: reads while memory is short"},
-        {SB_FAULT_LIST_COPY_TWICE, "prefix: from an earlier cut, beside a mover"},
+        {SB_FAULT_LIST_COPY_TWICE, "prefix: from an earlier cut, beside a mover",
+                .schedule = "0.203s1,1.340s0"},
         {SB_FAULT_LOG_UNTOLD, "batch: beside a set", "batch: beside a set, the long way"},
         {SB_FAULT_LOG_TOLD_EARLY, "batch: beside a set, the long way"},
         {SB_FAULT_LOG_TOLD_LATE, "batch: beside a set", "batch: beside a set, the long way"},
@@ -383,19 +402,40 @@ static bool found_by(
         return false;
 }
 
-static bool found_in(enum sb_fault fault, const char *scenario)
+/* Whether the schedule shows it, and nothing without it. */
+static bool found_by_schedule(
+        enum sb_fault fault, const struct model_scenario *scenario, const char *schedule)
+{
+        bool wrong;
+
+        if (!schedule || getenv("SB_TEST_LONG"))
+                return false;
+        wrong = model_schedule_fails(scenario, schedule);
+        world_fault = SB_FAULT_NONE;
+        wrong = wrong && !model_schedule_fails(scenario, schedule);
+        world_fault = fault;
+        hunt.executions += 2;
+        if (wrong)
+                printf("ok %s: found by \"%s\" (schedule %s, known)\n", world_fault_names[fault],
+                        scenario->name, schedule);
+        return wrong;
+}
+
+static bool found_in(enum sb_fault fault, const char *scenario, const char *schedule)
 {
         uint32_t i;
 
         for (i = 0; i < hunt.count; i++)
-                if (!strcmp(hunt.all[i].name, scenario) && found_by(fault, &hunt.all[i], 3000000))
+                if (!strcmp(hunt.all[i].name, scenario) &&
+                        (found_by_schedule(fault, &hunt.all[i], schedule) ||
+                                found_by(fault, &hunt.all[i], 3000000)))
                         return true;
         return false;
 }
 
 static bool found(enum sb_fault fault)
 {
-        const char *first = "", *long_way = NULL;
+        const char *first = "", *long_way = NULL, *schedule = NULL, *long_schedule = NULL;
         uint32_t i;
         bool r;
 
@@ -404,13 +444,15 @@ static bool found(enum sb_fault fault)
                 if (expected[i].fault == fault) {
                         first = expected[i].scenario;
                         long_way = expected[i].long_way;
+                        schedule = expected[i].schedule;
+                        long_schedule = expected[i].long_schedule;
                 }
-        r = found_in(fault, first);
+        r = found_in(fault, first, schedule);
         for (i = 0; i < hunt.count && !r; i++)
                 r = found_by(fault, &hunt.all[i], 200000);
         if (!r)
                 printf("FAIL %s: nothing finds it\n", world_fault_names[fault]);
-        if (r && long_way && !found_in(fault, long_way)) {
+        if (r && long_way && !found_in(fault, long_way, long_schedule)) {
                 printf("FAIL %s: \"%s\" does not find it\n", world_fault_names[fault], long_way);
                 r = false;
         }

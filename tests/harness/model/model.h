@@ -94,6 +94,8 @@ struct model_report {
 bool model_explore(const struct model_scenario *scenario, struct model_report *ret);
 /* Runs one schedule and prints each access. Return: whether it ends without a violation. */
 bool model_replay(const struct model_scenario *scenario, const char *schedule);
+/* The same without a word. Return: whether it ends with a violation. */
+bool model_schedule_fails(const struct model_scenario *scenario, const char *schedule);
 
 /* The common main of model tests: [--long] [--only SCENARIO] [--replay SCHEDULE] [--preemptions N]
  * [--weak N] [--list]. --weak: C11's orders, with N for `older`. Without --long and --only each

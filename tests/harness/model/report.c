@@ -118,13 +118,24 @@ uint32_t model_directives_parse(const char *text, struct directive *ret, uint32_
         return count;
 }
 
-bool model_replay(const struct model_scenario *scenario, const char *schedule)
+static bool model_run_schedule(
+        const struct model_scenario *scenario, const char *schedule, bool trace)
 {
         struct directive directives[DIRECTIVES_MAX];
         uint32_t count = model_directives_parse(schedule, directives, DIRECTIVES_MAX);
 
         model_begin(scenario);
-        return !model_run_directed(directives, count, true);
+        return model_run_directed(directives, count, trace);
+}
+
+bool model_replay(const struct model_scenario *scenario, const char *schedule)
+{
+        return !model_run_schedule(scenario, schedule, true);
+}
+
+bool model_schedule_fails(const struct model_scenario *scenario, const char *schedule)
+{
+        return model_run_schedule(scenario, schedule, false);
 }
 
 void model_print(
