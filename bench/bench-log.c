@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "bench/disk.h"
 #include "bench/latency.h"
 #include "libclient/core/admin.h"
 #include "libclient/statebus.h"
@@ -75,6 +76,14 @@ static struct sb_bus *open_bus(void)
         return opened;
 }
 
+static void flush(void)
+{
+        int r = sb_flush(bus, SB_FOREVER);
+
+        if (r)
+                fail("sb_flush", r);
+}
+
 static void start_bus(const char *size, const char *durability, const char *checkpoint)
 {
         const char *options[] = {"--size", size, "--clients", "64", "--durability", durability,
@@ -86,6 +95,8 @@ static void start_bus(const char *size, const char *durability, const char *chec
         if (r)
                 fail("agentd", r);
         bus = open_bus();
+        if (strcmp(durability, "volatile") != 0)
+                flush(); /* the first batch, and its file */
 }
 
 /* Waits until all of agentd's processes are gone, and their memory with them: then the lock of the
@@ -143,15 +154,17 @@ static void set(struct sb_bus *to, uint64_t number, size_t len, bool strict)
         set_value(to, number, value, len, strict);
 }
 
-static void flush(void)
-{
-        int r = sb_flush(bus, SB_FOREVER);
-
-        if (r)
-                fail("sb_flush", r);
-}
-
 /* ---- slices: operations a second ---- */
+
+struct row {
+        const char *name;
+        double (*slice)(const struct row *row);
+        const struct disk_peer *const *peer; /* with its way, or NULL */
+        struct disk_way way;
+        void *store, *access;
+        double rates[ROUNDS_MAX];
+        struct latency latency;
+};
 
 static double slice_rate(uint32_t processes, uint64_t begun_ns)
 {
@@ -162,12 +175,13 @@ static double slice_rate(uint32_t processes, uint64_t begun_ns)
         return (double)sum * 1e9 / (double)(bench_now_ns() - begun_ns);
 }
 
-static double slice_file(void)
+static double slice_file(const struct row *row)
 {
         static int fd = -1;
         uint64_t begun_ns = bench_now_ns(), count = 0;
         char path[300];
 
+        (void)row;
         if (fd < 0) {
                 snprintf(path, sizeof(path), "%s/file", directory);
                 fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -193,6 +207,35 @@ static double slice_file(void)
         return slice_rate(1, begun_ns);
 }
 
+/* The same keys and values into another project's store. */
+static void write_elsewhere(const struct row *row, void *access, uint32_t me, uint64_t begun_ns)
+{
+        for (uint64_t i = 0; bench_now_ns() - begun_ns < slice_ns; i++) {
+                uint64_t since = latency_ticks(), number = i % KEYS * AT_ONCE + me;
+                char key[24];
+                int key_len = snprintf(key, sizeof(key), "log/%012" PRIu64, number);
+                int64_t answered;
+
+                memcpy(value, &number, sizeof(number));
+                answered = (*row->peer)->set(access, key, (size_t)key_len, value, VALUE_LEN);
+                if (answered < 0)
+                        fail(row->name, -EIO);
+                if (row->way.pipeline == 1)
+                        latency_add(&shared->latency[me],
+                                (double)(latency_ticks() - since) * latency_tick_ns());
+                shared->counts[me] += (uint64_t)answered;
+        }
+}
+
+static double slice_elsewhere(const struct row *row)
+{
+        uint64_t begun_ns = bench_now_ns();
+
+        memset(shared, 0, sizeof(*shared));
+        write_elsewhere(row, row->access, 0, begun_ns);
+        return slice_rate(1, begun_ns);
+}
+
 static void write_strictly(struct sb_bus *to, uint32_t me, uint64_t begun_ns)
 {
         for (uint64_t i = 0; bench_now_ns() - begun_ns < slice_ns; i++) {
@@ -205,16 +248,18 @@ static void write_strictly(struct sb_bus *to, uint32_t me, uint64_t begun_ns)
         }
 }
 
-static double slice_strict(void)
+static double slice_strict(const struct row *row)
 {
         uint64_t begun_ns = bench_now_ns();
 
+        (void)row;
         memset(shared, 0, sizeof(*shared));
         write_strictly(bus, 0, begun_ns);
         return slice_rate(1, begun_ns);
 }
 
-static double slice_strict_at_once(void)
+/* Processes that write for a slice: into the bus, or into the row's store. */
+static double slice_at_once(const struct row *row)
 {
         uint64_t begun_ns = bench_now_ns();
         int status;
@@ -225,7 +270,11 @@ static double slice_strict_at_once(void)
                 if (fork())
                         continue;
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
-                write_strictly(open_bus(), i, begun_ns);
+                if (!row->peer)
+                        write_strictly(open_bus(), i, begun_ns);
+                else
+                        write_elsewhere(
+                                row, (*row->peer)->open(row->store, &row->way), i, begun_ns);
                 _exit(0);
         }
         for (uint32_t i = 0; i < AT_ONCE; i++)
@@ -234,10 +283,11 @@ static double slice_strict_at_once(void)
         return slice_rate(AT_ONCE, begun_ns);
 }
 
-static double slice_plain(void)
+static double slice_plain(const struct row *row)
 {
         uint64_t begun_ns = bench_now_ns();
 
+        (void)row;
         memset(shared, 0, sizeof(*shared));
         while (bench_now_ns() - begun_ns < slice_ns)
                 for (uint32_t i = 0; i < 100; i++)
@@ -246,13 +296,6 @@ static double slice_plain(void)
 }
 
 /* ---- tables ---- */
-
-struct row {
-        const char *name;
-        double (*slice)(void);
-        double rates[ROUNDS_MAX];
-        struct latency latency;
-};
 
 static int compare(const void *a, const void *b)
 {
@@ -267,10 +310,45 @@ static double median(double *rates)
         return rates[rounds / 2];
 }
 
+/* Open the stores of other projects. Rows of what is not built in are dropped. Return: the rows. */
+static uint32_t open_rows(struct row *rows, uint32_t count)
+{
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < count; i++) {
+                const struct disk_peer *peer = rows[i].peer ? *rows[i].peer : NULL;
+
+                if (rows[i].peer && !peer)
+                        continue;
+                rows[kept] = rows[i];
+                if (peer) {
+                        rows[kept].store = peer->begin(directory, &rows[i].way);
+                        if (!rows[kept].store)
+                                fail(rows[i].name, -ENOENT);
+                        if (rows[i].slice == slice_elsewhere)
+                                rows[kept].access = peer->open(rows[kept].store, &rows[i].way);
+                        if (rows[i].slice == slice_elsewhere && !rows[kept].access)
+                                fail(rows[i].name, -ENOENT);
+                }
+                kept++;
+        }
+        return kept;
+}
+
+static void close_rows(struct row *rows, uint32_t count)
+{
+        for (uint32_t i = 0; i < count; i++) {
+                if (rows[i].access)
+                        (*rows[i].peer)->close(rows[i].access);
+                if (rows[i].store)
+                        (*rows[i].peer)->end(rows[i].store);
+        }
+}
+
 static void run_rows(struct row *rows, uint32_t count, uint32_t round)
 {
         for (uint32_t i = 0; i < count; i++) {
-                rows[i].rates[round] = rows[i].slice();
+                rows[i].rates[round] = rows[i].slice(&rows[i]);
                 for (uint32_t k = 0; k < AT_ONCE; k++)
                         latency_merge(&rows[i].latency, &shared->latency[k]);
         }
@@ -295,16 +373,64 @@ static void print_rows(struct row *rows, uint32_t count)
 
 static void bench_strict(void)
 {
-        struct row rows[] = {{.name = "write and fdatasync of a written file", .slice = slice_file},
+        struct row rows[] = {
+                {.name = "write and fdatasync of a written file", .slice = slice_file},
                 {.name = "strict, one process", .slice = slice_strict},
-                {.name = "strict, 16 processes at once", .slice = slice_strict_at_once}};
+                {.name = "strict, 16 processes at once", .slice = slice_at_once},
+                {.name = "SQLite, WAL, synchronous FULL",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_sqlite,
+                        .way = {true, 1}},
+                {.name = "RocksDB, sync",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_rocksdb,
+                        .way = {true, 1}},
+                {.name = "LMDB", .slice = slice_elsewhere, .peer = &disk_lmdb, .way = {true, 1}},
+                {.name = "Redis, always, one process",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_redis,
+                        .way = {true, 1}},
+        };
+        uint32_t count = open_rows(rows, sizeof(rows) / sizeof(*rows));
 
         start_bus("256M", "batched", "1G");
         for (uint32_t round = 0; round < rounds; round++)
-                run_rows(rows, 3, round);
+                run_rows(rows, count, round);
         end_bus(SIGTERM);
         remove_bus();
-        print_rows(rows, 3);
+        close_rows(rows, count);
+        print_rows(rows, count);
+}
+
+static void bench_at_once(void)
+{
+        struct row rows[] = {
+                {.name = "strict, 16 processes at once", .slice = slice_at_once},
+                {.name = "Redis, always, 16 processes",
+                        .slice = slice_at_once,
+                        .peer = &disk_redis,
+                        .way = {true, 1}},
+        };
+        struct row pipelined[] = {
+                {.name = "strict, 16 processes at once", .slice = slice_at_once},
+                {.name = "Redis, always, one process, 16 in a pipeline",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_redis,
+                        .way = {true, AT_ONCE}},
+        };
+        struct row *tables[] = {rows, pipelined};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                uint32_t count = open_rows(tables[i], 2);
+
+                start_bus("256M", "batched", "1G");
+                for (uint32_t round = 0; round < rounds; round++)
+                        run_rows(tables[i], count, round);
+                end_bus(SIGTERM);
+                remove_bus();
+                close_rows(tables[i], count);
+                print_rows(tables[i], count);
+        }
 }
 
 /* The same bus of 200,000 keys, with a log that never copies it, and with one that always does. */
@@ -326,21 +452,44 @@ static void bench_copies(void)
         print_rows(rows, 2);
 }
 
+/* A bus of each mode, made anew for each slice, and stores of other projects besides. */
 static void bench_batched(void)
 {
         static const char *const modes[] = {"volatile", "batched"};
-        struct row rows[] = {{.name = "set, volatile", .slice = slice_plain},
-                {.name = "set, batched every 100 ms", .slice = slice_plain}};
+        struct row rows[] = {
+                {.name = "set, volatile", .slice = slice_plain},
+                {.name = "set, batched every 100 ms", .slice = slice_plain},
+                {.name = "Redis, everysec",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_redis,
+                        .way = {false, 1}},
+                {.name = "LMDB, synced every 100 ms",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_lmdb,
+                        .way = {false, 1}},
+                {.name = "RocksDB, not synced",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_rocksdb,
+                        .way = {false, 1}},
+                {.name = "SQLite, WAL, synchronous NORMAL",
+                        .slice = slice_elsewhere,
+                        .peer = &disk_sqlite,
+                        .way = {false, 1}},
+        };
+        uint32_t count = open_rows(rows, sizeof(rows) / sizeof(*rows));
 
-        for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t round = 0; round < rounds; round++) {
                 for (uint32_t i = 0; i < 2; i++) {
                         start_bus("256M", modes[i], "100M");
-                        (void)slice_plain(); /* all keys are there */
+                        (void)slice_plain(&rows[i]); /* all keys are there */
                         run_rows(&rows[i], 1, round);
                         end_bus(SIGTERM);
                         remove_bus();
                 }
-        print_rows(rows, 2);
+                run_rows(rows + 2, count - 2, round);
+        }
+        close_rows(rows, count);
+        print_rows(rows, count);
 }
 
 /* ---- coming back ---- */
@@ -382,11 +531,11 @@ static void fill_large(void)
 }
 
 /* How long a bus that was killed takes until it serves again: the best and the median. */
-static void bench_recovery_of(const char *name, void (*fill)(void))
+static void bench_recovery_of(const char *name, const char *size, void (*fill)(void))
 {
         double seconds[ROUNDS_MAX], middle, bytes;
 
-        start_bus("1G", "batched", "8G");
+        start_bus(size, "batched", "8G");
         if (fill)
                 fill();
         flush();
@@ -396,7 +545,7 @@ static void bench_recovery_of(const char *name, void (*fill)(void))
 
                 end_bus(SIGKILL);
                 begun_ns = bench_now_ns();
-                start_bus("1G", "batched", "8G");
+                start_bus(size, "batched", "8G");
                 seconds[round] = (double)(bench_now_ns() - begun_ns) / 1e9;
         }
         middle = median(seconds);
@@ -409,10 +558,12 @@ static void bench_recovery_of(const char *name, void (*fill)(void))
 static void bench_recovery(void)
 {
         printf("%-44s %12s %8s %10s\n", "killed, started again", "MB of log", "best s", "median s");
-        bench_recovery_of("an empty bus", NULL);
-        bench_recovery_of("1M keys of 16 and 100 bytes", fill_keys);
-        bench_recovery_of("10,000 keys, overwritten", fill_few);
-        bench_recovery_of("values of 1 MiB", fill_large);
+        bench_recovery_of("an empty bus", "1G", NULL);
+        bench_recovery_of("1M keys of 16 and 100 bytes", "1G", fill_keys);
+        bench_recovery_of("10,000 keys, overwritten", "1G", fill_few);
+        bench_recovery_of("values of 1 MiB", "1G", fill_large);
+        recovered_keys *= 10;
+        bench_recovery_of("10M keys of 16 and 100 bytes", "4G", fill_keys);
 }
 
 static void leave(void)
@@ -464,6 +615,7 @@ int main(int argc, char **argv)
         (void)latency_tick_ns();
         if (!recovery_alone) {
                 bench_strict();
+                bench_at_once();
                 bench_copies();
                 bench_batched();
         }
