@@ -3,8 +3,8 @@
 # build-asan/ the address and undefined-behaviour sanitizers.
 
 PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
-           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libxxhash-dev libzydis-dev mandoc \
-           valgrind
+           libck-dev libfuse3-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libxxhash-dev libzydis-dev \
+           e2fsprogs mandoc valgrind
 
 FUZZ_PACKAGES = clang libclang-rt-dev
 
