@@ -272,6 +272,7 @@
         X(SWEEP_DYING_NEVER_LIE, "what is DYING beside a stopped client asks for a sweep")         \
         X(SWEEP_LIES_UNSAID, "an engine that ends does not say what it let lie")                   \
         X(LIMBO_IGNORES_SWEEPS, "a look behind a write ends where a sweep may have missed more")   \
+        X(REST_KEEPS_LIMBO, "between laps a client does not free what it retired itself")          \
         X(LAP_KEEPS_HORIZON, "a lap of slices goes by the horizon of before")                      \
         X(SLICE_SKIPS_CHUNK, "a slice takes a chunk and does not sweep it")                        \
         X(WRITES_READ_AGAIN, "a transaction's number of writes is loaded again behind its check")  \

@@ -149,6 +149,14 @@ static void work_end_lap(struct sb_handle *handle)
         handle->work.rest = handle->work.rest_left = work_next_rest(handle);
 }
 
+/* It is the laps that rest. What this client itself has retired may be past its grace period
+ * meanwhile, and no other process frees it. Fault REST_KEEPS_LIMBO: that rests, too. Return:
+ * whether some of it was freed. */
+static bool work_free_own(struct sb_handle *handle)
+{
+        return !sb_limbo_is_empty(handle) && !SB_FAULT(REST_KEEPS_LIMBO) && sb_reclaim_free(handle);
+}
+
 bool sb_work_slice(struct sb_handle *handle)
 {
         struct sb_work *work = &handle->work;
@@ -157,7 +165,7 @@ bool sb_work_slice(struct sb_handle *handle)
         uint32_t chunks = 0;
 
         if (work->left || !work_begin_lap(handle))
-                return moved;
+                return work_free_own(handle) || moved;
         sb_sweep_slice_begin(handle, work->whole);
         work->pressed = true;
         do {

@@ -6,11 +6,13 @@
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
 #define SLICE 64u /* chunks, where they have no blocks */
@@ -58,6 +60,25 @@ static void test_clients_share_the_chunks_of_their_laps(void)
                 slices++;
         }
         CHECK(slices <= chunks / SLICE + 2);
+        unmake_bus();
+}
+
+/* Short memory waits for a grace period that a stopped reader keeps open. When that goes on, the
+ * writer's laps have long rests by now. */
+static void test_between_laps_a_client_frees_what_it_retired_itself(void)
+{
+        uint64_t freed;
+
+        CHECK(make_bus(8 << 20) && !put(&writer, "k", "1", 1));
+        sb_pin(&reader);
+        CHECK(!delete (&writer, "k"));
+        for (uint32_t i = 0; writer.work.rest_left < 7 && i < 10000; i++)
+                (void)sb_work_slice(&writer);
+        CHECK(writer.work.rest_left >= 7 && !sb_limbo_is_empty(&writer));
+        sb_unpin(&reader);
+        freed = writer.counters.freed;
+        CHECK(sb_work_slice(&writer) && writer.work.rest_left >= 6);
+        CHECK(writer.counters.freed > freed);
         unmake_bus();
 }
 
@@ -251,9 +272,11 @@ static void test_a_tick_works_off_what_the_engine_itself_has_left(void)
 
 int main(int argc, char **argv)
 {
+        fault_from_environment();
         test_begin(argc, argv);
         RUN(test_a_lap_without_blocks_is_so_many_slices_and_goes_round_once);
         RUN(test_clients_share_the_chunks_of_their_laps);
+        RUN(test_between_laps_a_client_frees_what_it_retired_itself);
         RUN(test_laps_that_free_nothing_are_ever_further_apart);
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
         RUN(test_a_sweep_without_blocks_is_so_many_ticks);
