@@ -2,7 +2,8 @@
  * What durability costs: writes that wait for the disk, against one write and one fdatasync of a
  * file that was written before; writes that do not wait, against those of a bus without a log; what
  * the log's copies of the bus do to those that wait; how fast a bus comes back; and how many bytes
- * the disk gets for each byte of a user.
+ * the disk gets for each byte of a user. Beside the writes stand other projects' stores, where they
+ * are built in (disk.h).
  *
  * The file system is that of --directory. Slices of the contenders take turns, and of all slices of
  * one the median counts. Processes that write at once are processes, each with a bus of its own.
