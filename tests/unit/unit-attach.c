@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -400,6 +401,23 @@ static void test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock(vo
         remove_folder();
 }
 
+/* One that has ended and was not waited for has as little memory as one that the kernel is at. */
+static void test_a_process_without_memory_is_ending_and_others_are_not(void)
+{
+        siginfo_t info;
+        pid_t child = fork();
+
+        if (!child)
+                for (;;)
+                        pause();
+        CHECK(child > 0);
+        CHECK(!sb_place_ending(child) && !sb_place_ending(getpid()) && !sb_place_ending(0));
+        CHECK(!kill(child, SIGKILL) && !waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT));
+        CHECK(sb_place_ending(child));
+        CHECK(waitpid(child, NULL, 0) == child);
+        CHECK(!sb_place_ending(child));
+}
+
 /* ---- limit ---- */
 
 #define GROUPS "/proc/self/cgroup"
@@ -517,6 +535,7 @@ int main(int argc, char **argv)
         RUN(test_an_address_holds_the_name_or_goes_through_the_directory);
         RUN(test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all);
         RUN(test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock);
+        RUN(test_a_process_without_memory_is_ending_and_others_are_not);
         RUN(test_the_least_limit_of_a_group_and_those_above_it_counts);
         RUN(test_a_group_with_too_long_a_name_is_passed_over);
         return test_end();
