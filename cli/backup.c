@@ -212,7 +212,7 @@ static int backup_say_empty(const struct backup *backup)
 /* Read what is to be copied. Return: 0, or an exit code after a message. */
 static int backup_read(struct backup *backup, const char *name)
 {
-        const struct cli_logged *logged = &backup->logged;
+        struct cli_logged *logged = &backup->logged;
         int r = backup_keep_files(backup, name);
 
         if (r != 0)
@@ -220,6 +220,15 @@ static int backup_read(struct backup *backup, const char *name)
         r = cli_logged_open(name, &backup->logged);
         if (r != 0)
                 return cli_logged_fail(name, r);
+        if (logged->is_whole_behind) {
+                cli_say("%s: %s is damaged (%s), but the whole bus is in it again behind that, and "
+                        "is "
+                        "taken from there",
+                        backup->command, logged->directory, cli_logged_words(logged));
+                r = cli_logged_go_behind(logged);
+                if (r != 0)
+                        return cli_logged_fail(name, r);
+        }
         if (!cli_logged_is_good(logged)) {
                 cli_say("%s: %s is %s, and nothing was written: %s", backup->command,
                         logged->directory, cli_logged_state(logged), cli_logged_words(logged));

@@ -22,6 +22,7 @@
 #include "cli/partial.h"
 #include "cli/progress.h"
 #include "libclient/core/admin.h"
+#include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-file.h"
 
@@ -278,6 +279,36 @@ static int logged_look_behind(struct cli_logged *logged)
         return 0;
 }
 
+/* What agentd goes on from, in spite of damage. Return: 0; -ENODATA: nothing; -errno. */
+static int logged_open_behind(const struct cli_logged *logged, struct sb_wal_reader **ret)
+{
+        struct sb_wal_reader *reader;
+        int r;
+
+        if (logged->end.ending != SB_WAL_DAMAGED || logged->single)
+                return -ENODATA;
+        r = sb_wal_reader_open(logged->directory_fd, NULL, &reader);
+        if (r)
+                return r;
+        r = sb_wal_reader_end(reader)->ending == SB_WAL_DAMAGED ? sb_wal_behind(reader) : -ESTALE;
+        if (r)
+                sb_wal_reader_close(reader);
+        else
+                *ret = reader;
+        return r;
+}
+
+static int logged_look_behind_damage(struct cli_logged *logged)
+{
+        struct sb_wal_reader *reader;
+        int r = logged_open_behind(logged, &reader);
+
+        logged->is_whole_behind = !r;
+        if (!r)
+                sb_wal_reader_close(reader);
+        return r == -ENODATA ? 0 : r;
+}
+
 /* Read the log once. Return: 0; -ESTALE: it was changed meanwhile; -errno. */
 static int logged_read(struct cli_logged *logged)
 {
@@ -298,6 +329,7 @@ static int logged_read(struct cli_logged *logged)
         if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0 && !logged->single)
                 r = logged_look_behind(logged);
         r = r ? r : logged_count(logged);
+        r = r ? r : logged_look_behind_damage(logged);
         return r == -ENOENT ? -ESTALE : r;
 }
 
@@ -374,6 +406,20 @@ const char *cli_logged_state(const struct cli_logged *logged)
         return logged_states[logged->end.ending];
 }
 
+int cli_logged_go_behind(struct cli_logged *logged)
+{
+        struct sb_wal_reader *reader;
+        int r = logged_open_behind(logged, &reader);
+
+        if (r)
+                return r;
+        sb_wal_reader_close(logged->reader);
+        logged->reader = reader;
+        logged->end = *sb_wal_reader_end(reader);
+        logged->is_whole_behind = false;
+        return logged_count(logged);
+}
+
 bool cli_logged_is_good(const struct cli_logged *logged)
 {
         return logged->end.ending <= SB_WAL_TORN;
@@ -428,7 +474,17 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
 {
         const char *directory = logged->directory;
 
-        if (logged->supervisor)
+        if (logged->is_whole_behind)
+                snprintf(ret, size,
+                        "no power failure leaves this: a disk or a program has changed it. It "
+                        "costs "
+                        "nothing, for the whole bus is in the log again behind it, and agentd "
+                        "takes "
+                        "it from there. Two times `agentctl -b %s checkpoint` lets the damaged "
+                        "file "
+                        "go: copy it first if you want to look into it",
+                        directory);
+        else if (logged->supervisor)
                 snprintf(ret, size,
                         "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",

@@ -41,7 +41,8 @@ struct cli_logged {
         struct sb_wal_reader *reader;
         struct sb_wal_end end; /* of the log, or the first thing in it that agentd would refuse */
         uint64_t files, file_bytes, first_file;
-        pid_t supervisor; /* of the bus; 0: no agentd serves it */
+        bool is_whole_behind; /* what is damaged lies before a copy of the whole bus */
+        pid_t supervisor;     /* of the bus; 0: no agentd serves it */
         struct cli_logged_batch *batches, sum;
         size_t batch_count, batch_room;
 };
@@ -59,6 +60,9 @@ void cli_logged_close(struct cli_logged *logged);
 const char *cli_logged_state(const struct cli_logged *logged);
 /* Whether agentd takes the log as it is: it is whole or torn. */
 bool cli_logged_is_good(const struct cli_logged *logged);
+/* Where agentd takes a damaged log as if it began behind the damage: so does @logged from here on.
+ * Return: 0; -ENODATA: agentd refuses it, or it is a backup; -errno. */
+int cli_logged_go_behind(struct cli_logged *logged);
 /* What is not as behind a clean end, and what to do about it; "" for nothing. Static text, until
  * the next call. */
 const char *cli_logged_words(const struct cli_logged *logged);

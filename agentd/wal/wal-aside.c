@@ -97,3 +97,20 @@ int sb_wal_aside_cut(int directory_fd, uint64_t last)
         sb_wal_file_list_end(&names);
         return r;
 }
+
+int sb_wal_aside_cut_front(int directory_fd, uint64_t first)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct sb_wal_names names;
+        int r = sb_wal_file_list(directory_fd, &names);
+
+        if (r)
+                return r;
+        for (size_t i = 0; i < names.number_count && names.numbers[i] < first && !r; i++) {
+                sb_wal_file_name(names.numbers[i], name);
+                if (unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0)
+                        r = -errno;
+        }
+        sb_wal_file_list_end(&names);
+        return r;
+}

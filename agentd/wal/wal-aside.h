@@ -1,5 +1,5 @@
 /*
- * Keeping a log aside, of which agentd takes only what it has up to a cut.
+ * Keeping a log aside, of which agentd takes only what it has up to a cut, or behind damage.
  *
  * Each of its files gets a second name, in a directory of the bus's own: `aside-` and the cut. No
  * byte is copied, and so none can be missing. The writer goes on in a new file, and lets a file
@@ -7,7 +7,8 @@
  * log as it was, which `agentctl log`, verify and restore-from read.
  *
  * Behind that, the files that begin later than what agentd takes lose their own names, the last one
- * first: the log goes on before them, and no file may say that other batches came before it.
+ * first: the log goes on before them, and no file may say that other batches came before it. The
+ * files up to damage in front go, too, the first one first.
  *
  * Always true: when sb_wal_aside() returns 0, all names are on the disk. Killed before, it has
  * taken nothing away; the next start makes another directory. Killed while files lose their names,
@@ -27,5 +28,7 @@ int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME
 /* Behind that: take the files out of the log that have nothing of the batches up to @last. Return:
  * 0: for good; -errno. */
 int sb_wal_aside_cut(int directory_fd, uint64_t last);
+/* The same with the files before the one of this number, the first one first. */
+int sb_wal_aside_cut_front(int directory_fd, uint64_t first);
 
 #endif

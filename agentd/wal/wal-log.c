@@ -346,6 +346,18 @@ static void wal_log_release(struct sb_wal_log *log)
                 close(fd);
 }
 
+/* A copy is durable that began behind the cut @above. Files from the beginning of the one before it
+ * on stay: where this one is damaged, the bus comes back by that one. A word that says more is
+ * damaged. Fault OLDER_COPY_DROPPED: they go. */
+static void wal_log_keep_two(struct sb_wal_log *log, uint64_t above)
+{
+        struct sb_word64 *word = &log->handle.segment.super->copied_above;
+        uint64_t before = sb_load_relaxed(word); /* the log's own word */
+
+        log->release_cut = before < above && !SB_FAULT(OLDER_COPY_DROPPED) ? before : above;
+        sb_store_relaxed(word, above);
+}
+
 /* With the batch that was written. */
 static bool wal_log_copy_is_over(const struct sb_wal_log *log)
 {
@@ -380,7 +392,7 @@ static void wal_log_count_copy(struct sb_wal_log *log, uint64_t bytes)
         wal_log_pace_copy(log, bytes > log->changed ? bytes - log->changed : 0);
         if (!wal_log_copy_is_over(log))
                 return;
-        log->release_cut = copy->above;
+        wal_log_keep_two(log, copy->above);
         /* The copy itself is no growth: a bus that is larger than --checkpoint-bytes would be
          * copied for ever. */
         log->written = copy->changed;
@@ -506,7 +518,7 @@ static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes
         if (log->batch.whole) {
                 log->copy = (struct sb_wal_copy){0};
                 log->written = 0; /* as behind a copy */
-                log->release_cut = before;
+                wal_log_keep_two(log, before);
         }
         wal_log_count_copy(log, bytes);
         wal_log_release(log);

@@ -12,6 +12,9 @@
  * (`copies_wanted`). Each batch takes something of the writers, so the pieces of a copy come with
  * batches that are due anyway, several at once; singly where clients wait for batches.
  *
+ * The last two copies stay, with the batches from the first piece of the older one on: damage in
+ * the younger one leaves the bus as it was before it, and damage before it leaves all of the bus.
+ *
  * Always true: `durable` is raised behind the disk's answer, and behind the note of which batch has
  * it; `copies_ended` behind the `durable` of a copy's last piece. So a log that is killed between
  * any two of these leaves no more said than is so, and the next one begins the copy anew. No file

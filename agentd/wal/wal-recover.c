@@ -13,6 +13,7 @@
 #include "agentd/wal/wal-aside.h"
 #include "agentd/wal/wal-lock.h"
 #include "ring/log/load.h"
+#include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-reader.h"
 #include "shm/base/fault.h"
@@ -39,12 +40,15 @@ struct wal_recover {
         const struct sb_config *config;
         struct sb_wal_reader *reader;
         const struct sb_wal_end *end;
-        uint64_t last;          /* the batch up to which is loaded, and its cut */
-        uint64_t cut, last_cut; /* before that is known: what it may be; and what was met of it */
+        struct sb_wal_end damage; /* where the log is damaged, if it is */
+        uint64_t last;            /* the batch up to which is loaded, and its cut */
+        uint64_t cut, last_cut;   /* before that is known: what it may be; and what was met of it */
         /* Entries before this one count no more: it says that the log begins anew. */
         uint64_t whole_sequence, whole_entry;
         struct wal_recover_word last_words[2];
         uint64_t own_first, own_last; /* batches with the bus's own keys; 0: there are none */
+        uint64_t above;               /* the cut before the first batch that counts */
+        uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns;
         struct sb_load load;
@@ -134,6 +138,8 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->sequence = batch->sequence;
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
+        if (batch->sequence == recover->whole_sequence)
+                recover->above = batch->previous_cut;
         *ret_skip = !wal_recover_counts(recover, batch->sequence) ||
                     (!recover->load.cut && (batch->sequence < recover->own_first ||
                                                    batch->sequence > recover->own_last));
@@ -261,6 +267,7 @@ static void wal_recover_set_words(const struct wal_recover *recover, struct sb_s
 {
         /* Relaxed, all: no other process maps the segment. */
         sb_store_relaxed(&super->durable, recover->cut);
+        sb_store_relaxed(&super->copied_above, recover->above);
         sb_store_relaxed(&super->log_batch[2 * (recover->last % 2)], recover->last);
         sb_store_relaxed(&super->log_batch[2 * (recover->last % 2) + 1], recover->cut);
 }
@@ -374,6 +381,33 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
         return false;
 }
 
+/* Damage in front of a whole copy costs nothing: the log is read as if it began behind it. Files up
+ * to the damaged one go, but not one in which good batches follow: it goes with the copies. Fault
+ * FRONT_NEEDED: that is not looked at. Return: 0, -errno. */
+static int wal_recover_pass_damage(struct wal_recover *recover)
+{
+        const struct sb_wal_end *damage = &recover->damage;
+        char name[SB_WAL_FILE_NAME_MAX];
+        int r;
+
+        recover->damage = *recover->end;
+        if (damage->ending != SB_WAL_DAMAGED || SB_FAULT(FRONT_NEEDED) ||
+                (recover->config->recover_to && recover->config->recover_to <= damage->cut))
+                return 0;
+        r = sb_wal_behind(recover->reader);
+        if (r == -ENODATA)
+                recover->end = damage; /* which is not taken */
+        if (r)
+                return r == -ENODATA ? 0 : r;
+        if (sb_wal_reader_first_file(recover->reader) > damage->file)
+                recover->first_file = sb_wal_reader_first_file(recover->reader);
+        sb_wal_file_name(damage->file, name);
+        sb_log("the log is damaged in %s at byte %" PRIu64
+               ": %s. That costs nothing: the whole bus is in it again from batch %" PRIu64 " on",
+                name, damage->offset, damage->what, recover->end->first_sequence);
+        return 0;
+}
+
 static bool wal_recover_takes(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
@@ -478,12 +512,13 @@ static void wal_recover_say_done(const struct wal_recover *recover, uint64_t beg
                 recover->entries, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
 }
 
-/* Whether there is more than what the operator wants back. */
+/* Whether there is more than what is brought back: damaged, or later than what the operator wants.
+ */
 static bool wal_recover_has_rest(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
 
-        return end->ending == SB_WAL_DAMAGED || recover->cut != end->cut;
+        return end->ending == SB_WAL_DAMAGED || recover->cut != end->cut || recover->first_file;
 }
 
 /* What the log has behind the cut that the operator named, and what is damaged, is kept aside:
@@ -504,9 +539,9 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
                         directory, strerror(-r));
                 return -1;
         }
-        sb_log("the log as it was, with what comes behind cut %" PRIu64
-               ", is kept in %s/%s: `agentctl log` and `agentctl verify` read it",
-                recover->cut, directory, name);
+        sb_log("the log as it was is kept in %s/%s, with what comes behind cut %" PRIu64
+               " and what is damaged: `agentctl log` and `agentctl verify` read it",
+                directory, name, recover->cut);
         return 0;
 }
 
@@ -516,10 +551,12 @@ static int wal_recover_cut_rest(
 {
         int r = wal_recover_has_rest(recover) ? sb_wal_aside_cut(directory_fd, recover->last) : 0;
 
+        r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
         if (!r)
                 return 0;
         sb_log("files of the log in %s that come behind cut %" PRIu64
-               " cannot be taken away (%s): make that possible, and start agentd again in the same "
+               ", or are damaged, cannot be taken away (%s): make that possible, and start agentd "
+               "again in the same "
                "way",
                 recover->config->place.directory, recover->cut, strerror(-r));
         sb_memory_drop(memory);
@@ -538,7 +575,11 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                 return -1;
         }
         recover.end = sb_wal_reader_end(recover.reader);
-        if (recover.end->hash_seed && config->mode == SB_LOG_NONE) {
+        r = wal_recover_pass_damage(&recover);
+        if (r) {
+                sb_log("the log in %s cannot be read: %s", config->place.directory, strerror(-r));
+                r = -1;
+        } else if (recover.end->hash_seed && config->mode == SB_LOG_NONE) {
                 sb_log("%s has the log of a bus that was durable: say --durability batched or "
                        "strict to have it back, or move the files wal-* away",
                         config->place.directory);

@@ -246,6 +246,18 @@ int sb_wal_file_list_one(int fd, struct sb_wal_names *ret)
         return r;
 }
 
+void sb_wal_file_list_from(struct sb_wal_names *names, uint64_t first)
+{
+        size_t skipped = 0;
+
+        while (skipped < names->number_count && names->numbers[skipped] < first)
+                skipped++;
+        names->number_count -= skipped;
+        if (skipped)
+                memmove(names->numbers, names->numbers + skipped,
+                        names->number_count * sizeof(*names->numbers));
+}
+
 void sb_wal_file_list_end(struct sb_wal_names *names)
 {
         free(names->numbers);

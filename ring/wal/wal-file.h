@@ -88,6 +88,8 @@ int sb_wal_file_list(int directory_fd, struct sb_wal_names *ret);
 /* The list of a log that is this open file alone: its number, or 1 where no good header says one.
  */
 int sb_wal_file_list_one(int fd, struct sb_wal_names *ret);
+/* Only the files from this number on. */
+void sb_wal_file_list_from(struct sb_wal_names *names, uint64_t first);
 void sb_wal_file_list_end(struct sb_wal_names *names);
 
 #endif

@@ -40,6 +40,8 @@ struct sb_wal_reader {
         size_t file_count;
         uint64_t *limits; /* by file: batches from this sequence on begin anew in a later file */
         unsigned char *bytes; /* one frame */
+        bool is_from;         /* the log is read as if it began at this cursor, in the first file */
+        struct wal_reader_cursor from;
         struct wal_reader_cursor cursor;
         struct sb_wal_end end;
         struct sb_wal_gather gather;
@@ -137,7 +139,7 @@ static int wal_reader_enter(struct sb_wal_reader *reader)
         r = sb_wal_file_read_header(cursor->fd, &now, &header, &version);
         if (r)
                 return r;
-        cursor->offset = SB_WAL_BLOCK;
+        cursor->offset = reader->is_from && !cursor->index ? reader->from.offset : SB_WAL_BLOCK;
         return header == SB_WAL_HEADER_GOOD && now.salt == file->salt ? 0 : -ESTALE;
 }
 
@@ -247,6 +249,10 @@ static void wal_reader_begin(struct sb_wal_reader *reader)
         struct wal_reader_cursor *cursor = &reader->cursor;
 
         wal_reader_leave(cursor);
+        if (reader->is_from) {
+                *cursor = reader->from;
+                return;
+        }
         *cursor = (struct wal_reader_cursor){
                 .fd = -1,
                 .sequence = first->first_sequence - 1,
@@ -470,9 +476,43 @@ static int wal_reader_take_headers(
         return 0;
 }
 
+/* Finds the first batch that begins in the first file behind @offset. Return: 0: the log is read as
+ * if it began there; -ENODATA: none begins; -errno. */
+static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
+{
+        const struct sb_wal_file *file = &reader->files[0];
+        struct sb_wal_frame frame;
+        bool begins, whole = false;
+        struct stat status;
+        int fd, r;
+
+        r = wal_reader_open_number(reader, file->number, &fd);
+        if (r)
+                return r;
+        if (fstat(fd, &status) < 0)
+                r = -errno;
+        else if ((uint64_t)status.st_size < file->size)
+                r = -ENODATA; /* all of it is damaged, as for a walk */
+        for (offset -= offset % SB_WAL_BLOCK; !r && !whole && offset < file->size;) {
+                offset += SB_WAL_BLOCK;
+                r = wal_reader_frame(reader, fd, file, offset, &frame, &begins, &whole);
+                whole = whole && frame.flags & SB_WAL_FRAME_FIRST &&
+                        frame.batch.sequence < reader->limits[0];
+        }
+        close(fd);
+        if (r || !whole)
+                return r ? r : -ENODATA;
+        reader->is_from = true;
+        reader->from = (struct wal_reader_cursor){.fd = -1,
+                .offset = offset,
+                .sequence = frame.batch.sequence - 1,
+                .cut = frame.batch.previous_cut};
+        return 0;
+}
+
 /* The files that were found are walked through, unless one of them is of another version or bus; a
  * header that is bad ends the log before it. */
-static int wal_reader_find_all(struct sb_wal_reader *reader)
+static int wal_reader_find_all(struct sb_wal_reader *reader, uint64_t first_offset)
 {
         struct sb_wal_end before = reader->end;
         int r;
@@ -483,6 +523,11 @@ static int wal_reader_find_all(struct sb_wal_reader *reader)
                 return 0;
         reader->end.ending = SB_WAL_CLEAN;
         wal_reader_find_limits(reader);
+        if (first_offset) {
+                r = wal_reader_find_begin(reader, first_offset);
+                if (r)
+                        return r;
+        }
         r = wal_reader_find_end(reader);
         /* The first place is the one to name. */
         if (before.ending == SB_WAL_DAMAGED && reader->end.ending != SB_WAL_DAMAGED)
@@ -490,32 +535,51 @@ static int wal_reader_find_all(struct sb_wal_reader *reader)
         return r;
 }
 
+static int wal_reader_make_room(struct sb_wal_reader *reader, size_t file_count)
+{
+        free(reader->files);
+        free(reader->limits);
+        reader->files = calloc(file_count + 1, sizeof(*reader->files));
+        reader->limits = calloc(file_count + 1, sizeof(*reader->limits));
+        if (!reader->bytes)
+                reader->bytes = malloc(SB_WAL_FRAME_MAX);
+        return reader->files && reader->limits && reader->bytes ? 0 : -ENOMEM;
+}
+
+/* Reads the log, as if it began in that file, behind that offset. Return: 0, -errno. */
+static int wal_reader_read(struct sb_wal_reader *reader, const unsigned char *id,
+        uint64_t first_file, uint64_t first_offset)
+{
+        struct sb_wal_names names;
+        int r = reader->file_fd < 0 ? sb_wal_file_list(reader->directory_fd, &names)
+                                    : sb_wal_file_list_one(reader->file_fd, &names);
+
+        if (r)
+                return r;
+        sb_wal_file_list_from(&names, first_file);
+        reader->end = (struct sb_wal_end){0};
+        reader->file_count = 0;
+        reader->is_from = false;
+        r = wal_reader_make_room(reader, names.number_count);
+        r = r ? r : wal_reader_take_headers(reader, &names, id);
+        r = r ? r : wal_reader_find_all(reader, first_offset);
+        sb_wal_file_list_end(&names);
+        return r;
+}
+
 /* Opens the log in the directory, or in the one file. */
 static int wal_reader_open(
         int directory_fd, int file_fd, const unsigned char *id, struct sb_wal_reader **ret)
 {
-        struct sb_wal_reader *reader;
-        struct sb_wal_names names;
+        struct sb_wal_reader *reader = calloc(1, sizeof(*reader));
         int r;
 
-        r = file_fd < 0 ? sb_wal_file_list(directory_fd, &names)
-                        : sb_wal_file_list_one(file_fd, &names);
-        if (r)
-                return r;
-        reader = calloc(1, sizeof(*reader));
-        if (reader) {
-                reader->directory_fd = directory_fd;
-                reader->file_fd = file_fd;
-                reader->cursor.fd = -1;
-                reader->files = calloc(names.number_count + 1, sizeof(*reader->files));
-                reader->limits = calloc(names.number_count + 1, sizeof(*reader->limits));
-                reader->bytes = malloc(SB_WAL_FRAME_MAX);
-        }
-        if (!reader || !reader->files || !reader->limits || !reader->bytes)
-                r = -ENOMEM;
-        r = r ? r : wal_reader_take_headers(reader, &names, id);
-        r = r ? r : wal_reader_find_all(reader);
-        sb_wal_file_list_end(&names);
+        if (!reader)
+                return -ENOMEM;
+        reader->directory_fd = directory_fd;
+        reader->file_fd = file_fd;
+        reader->cursor.fd = -1;
+        r = wal_reader_read(reader, id, 0, 0);
         if (r)
                 sb_wal_reader_close(reader);
         else
@@ -528,6 +592,19 @@ int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_
         return wal_reader_open(directory_fd, -1, id, ret);
 }
 
+int sb_wal_reader_go_behind(struct sb_wal_reader *reader)
+{
+        const struct sb_wal_end damage = reader->end;
+        const unsigned char *id = damage.hash_seed ? damage.id : NULL;
+        int r = -ENODATA;
+
+        if (damage.offset)
+                r = wal_reader_read(reader, id, damage.file, damage.offset);
+        if (r == -ENODATA && damage.file < UINT64_MAX)
+                r = wal_reader_read(reader, id, damage.file + 1, 0);
+        return r;
+}
+
 int sb_wal_reader_open_file(int fd, struct sb_wal_reader **ret)
 {
         return wal_reader_open(-1, fd, NULL, ret);
@@ -536,6 +613,11 @@ int sb_wal_reader_open_file(int fd, struct sb_wal_reader **ret)
 const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader)
 {
         return &reader->end;
+}
+
+uint64_t sb_wal_reader_first_file(const struct sb_wal_reader *reader)
+{
+        return reader->file_count ? reader->files[0].number : 0;
 }
 
 struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)

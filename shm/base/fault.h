@@ -134,6 +134,8 @@
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \
         X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
+        X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \
+        X(FRONT_NEEDED, "a log that is damaged before a whole copy is refused")                    \
         X(COPY_ENDED_EARLY, "a copy of the bus counts as ended when it begins")                    \
         X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \
         X(BACKUP_UNLOCKED, "the log lets files go that a backup is reading")                       \

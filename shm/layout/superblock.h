@@ -32,7 +32,7 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 6u
+#define SB_LAYOUT_VERSION 7u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
@@ -201,7 +201,10 @@ struct sb_superblock {
         struct sb_word64 log_batch_most; /* bytes of the largest */
         struct sb_word64 log_bytes;      /* that were written */
         struct sb_word64 log_user_bytes; /* keys and values that were changed, in these */
-        uint64_t pad8[6];
+        struct sb_word64 copied_above;   /* the cut before the batch that began the last whole copy:
+                                            what has a later one stays when the next one ends; 0:
+                                            that is not known, and all stays */
+        uint64_t pad8[5];
         struct sb_word64 log_syncs[SB_LOG_SYNCS]; /* [n]: last writes with their syncs that took up
                                                      to 2^n us, and more than half of that; the
                                                      last: and those that took longer */
