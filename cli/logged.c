@@ -290,7 +290,7 @@ static int logged_open_behind(const struct cli_logged *logged, struct sb_wal_rea
         r = sb_wal_reader_open(logged->directory_fd, NULL, &reader);
         if (r)
                 return r;
-        r = sb_wal_reader_end(reader)->ending == SB_WAL_DAMAGED ? sb_wal_behind(reader) : -ESTALE;
+        r = sb_wal_reader_end(reader)->ending == SB_WAL_DAMAGED ? sb_wal_behind(reader) : -ENODATA;
         if (r)
                 sb_wal_reader_close(reader);
         else

@@ -24,8 +24,11 @@ static int wal_behind_entry(void *context, const struct sb_wal_entry *entry)
 
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE)
                 look->whole_sequence = look->sequence;
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE)
+        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
+                if (!entry->rev || entry->rev > look->sequence)
+                        return -EBADMSG;
                 look->whole_sequence = entry->rev;
+        }
         return 0;
 }
 
@@ -41,8 +44,8 @@ static int wal_behind_look(struct sb_wal_reader *reader)
         if ((end->ending != SB_WAL_CLEAN && end->ending != SB_WAL_TORN) || !end->first_sequence)
                 return -ENODATA;
         r = sb_wal_reader_visit(reader, &visitor, &look);
-        if (r)
-                return r;
+        if (r) /* entries that no agentd brings back are further damage */
+                return r == -EBADMSG || r == -EPROTONOSUPPORT ? -ENODATA : r;
         return look.whole_sequence >= end->first_sequence ? 0 : -ENODATA;
 }
 

@@ -50,7 +50,7 @@ def layer(path):
 def includes(file):
     """(line number, " or <, what it names) of each #include."""
     for number, line in enumerate(file.lines, 1):
-        match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        match = 'include' in line and re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
         if match:
             yield number, match.group(1), match.group(2)
 
@@ -89,6 +89,8 @@ def rule_includes_from_the_root(file):
     own = os.path.splitext(file.path)[0] + '.h'
     project, first = False, True
     for number, line in enumerate(file.lines, 1):
+        if '#' not in line:
+            continue
         if re.match(r'\s*#\s*(if|el|endif)', line):
             project = False
         match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)

@@ -74,7 +74,8 @@ class File:
         if self.lines and self.lines[-1] == '':
             self.lines.pop()
         self.is_c = path.endswith(('.c', '.h'))
-        self.code = code_of(text).split('\n') if self.is_c else []
+        self.all_code = code_of(text) if self.is_c else ''
+        self.code = self.all_code.split('\n') if self.is_c else []
         self.prose = prose_of(path, text)
 
     def exists(self, path):
@@ -82,8 +83,11 @@ class File:
 
     def matches(self, pattern):
         """(line number, match) of the first one in each line of the code."""
+        compiled = re.compile(pattern, re.M)
+        if not compiled.search(self.all_code):  # in most files there is none
+            return
         for number, line in enumerate(self.code, 1):
-            match = re.search(pattern, line)
+            match = compiled.search(line)
             if match:
                 yield number, match
 

@@ -189,6 +189,38 @@ static void test_a_copy_says_from_which_batch_on_the_log_counts(void)
         }
 }
 
+/* Batch 1 is damaged, and batch 2 has this word. Return: whether agentd takes the log; -1: it is
+ * not damaged there, or what is said of it is wrong. */
+static int is_taken_behind_damage(enum sb_wal_word word, uint64_t value)
+{
+        begin(SB_WAL_WORD_WHOLE);
+        forged[SB_WAL_BLOCK + SB_WAL_FRAME_HEAD] ^= 1;
+        add_version("key", 1);
+        add_word_of(word, value);
+        put_batch(2, SECOND);
+        if (look() || logged.end.ending != SB_WAL_DAMAGED || logged.end.offset != SB_WAL_BLOCK ||
+                logged.is_whole_behind != !!strstr(cli_logged_advice(&logged), "costs nothing"))
+                return -1;
+        return logged.is_whole_behind;
+}
+
+static void test_damage_before_the_whole_bus_costs_nothing(void)
+{
+        static const uint64_t wrong[] = {0, 1, 3, UINT64_MAX};
+
+        CHECK_EQ(is_taken_behind_damage(SB_WAL_WORD_WHOLE, 0), 1);
+        CHECK_EQ(is_taken_behind_damage(SB_WAL_WORD_SINCE, 2), 1);
+        CHECK_EQ(cli_logged_go_behind(&logged), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_CLEAN);
+        CHECK_EQ(logged.batch_count, 1);
+        CHECK_EQ(logged.batches[0].sequence, 2);
+        CHECK_EQ(is_taken_behind_damage(SB_WAL_WORD_FORGOTTEN, 0), 0);
+        for (uint32_t i = 0; i < 4; i++)
+                CHECK_EQ(is_taken_behind_damage(SB_WAL_WORD_SINCE, wrong[i]), 0);
+        CHECK_EQ(cli_logged_go_behind(&logged), -ENODATA);
+        CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
+}
+
 static void test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one(void)
 {
         /* The batch that comes next, of another salt, as if a byte of it had rotted. */
@@ -286,6 +318,7 @@ int main(int argc, char **argv)
         RUN(test_entries_that_recovery_refuses_are_damage_under_a_right_checksum);
         RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
         RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
+        RUN(test_damage_before_the_whole_bus_costs_nothing);
         RUN(test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one);
         RUN(test_a_directory_without_files_has_no_log);
         RUN(test_a_closed_file_is_a_log_and_another_one_is_a_part_of_one);
