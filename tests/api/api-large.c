@@ -72,6 +72,9 @@ static int set_by(struct sb_bus *client, unsigned i, size_t len, uint64_t wait_n
         return r;
 }
 
+/* Of what has to be done: a process that gets no processor for a while has not failed. */
+#define PATIENCE_NS UINT64_C(10000000000)
+
 static int set(unsigned i, size_t len, uint64_t wait_ns)
 {
         return set_by(bus, i, len, wait_ns);
@@ -133,7 +136,7 @@ static bool scatter(unsigned count)
         if (grown == count)
                 return false;
         for (unsigned i = 0; i < grown; i++)
-                if (i % 16 % (3000 / keys[i].len) != 0 && set(i, TINY, 2000000) != 0)
+                if (i % 16 % (3000 / keys[i].len) != 0 && set(i, TINY, PATIENCE_NS) != 0)
                         return false;
         world_prune(&world, bus);
         return true;
