@@ -5,7 +5,7 @@
  * one of the possible orders. trial.h says which instructions that takes.
  *
  * SB_TEST_LONG=1: both kinds of keys everywhere, the reaper at more images, and all stops. A quick
- * run resumes at every third stop, and where versions move at every sixth one; each run begins
+ * run resumes at every fifth stop, and where versions move at every tenth one; each run begins
  * with another one, which it names. SB_FIRST=n: with this one. runs.h names other variables.
  */
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 #define REAPER_IMAGES_QUICK 1
 #define REAPER_IMAGES_LONG  24
-#define EVERY_ROWS          6
-#define EVERY_OTHERS        3
+#define EVERY_ROWS          10
+#define EVERY_OTHERS        5
 #define EVERY_LOGS          3 /* of two stops, each */
 
 static uint64_t first;
