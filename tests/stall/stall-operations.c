@@ -5,8 +5,9 @@
  * one of the possible orders. trial.h says which instructions that takes.
  *
  * SB_TEST_LONG=1: both kinds of keys everywhere, the reaper at more images, and all stops. A quick
- * run resumes at every fifth stop, and where versions move at every tenth one; each run begins
- * with another one, which it names. SB_FIRST=n: with this one. runs.h names other variables.
+ * run resumes at every fifth stop, and where versions move at every tenth one, beside a reaper
+ * at every second one; each run begins with another one, which it names. SB_FIRST=n: with this one.
+ * runs.h names other variables.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 
 #define REAPER_IMAGES_QUICK 1
 #define REAPER_IMAGES_LONG  24
+#define EVERY_REAPER        2
 #define EVERY_ROWS          10
 #define EVERY_OTHERS        5
 #define EVERY_LOGS          3 /* of two stops, each */
@@ -31,6 +33,11 @@ static bool is_long(void)
 static uint32_t reaper_images(void)
 {
         return is_long() ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK;
+}
+
+static uint64_t every_reaper(void)
+{
+        return is_long() ? 1 : EVERY_REAPER;
 }
 
 /* Each takes the scenarios in which others act. */
@@ -55,12 +62,14 @@ static bool twice(const struct step_scenario *scenario, struct trial_report *rep
 
 static bool beside(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return !scenario->others[0].kind || trial_beside(scenario, reaper_images(), 0, 1, report);
+        return !scenario->others[0].kind || trial_beside(scenario, reaper_images(),
+                                                    first % every_reaper(), every_reaper(), report);
 }
 
 static bool reaping(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return !scenario->others[0].kind || trial_reaping(scenario, reaper_images(), 0, 1, report);
+        return !scenario->others[0].kind || trial_reaping(scenario, reaper_images(),
+                                                    first % every_reaper(), every_reaper(), report);
 }
 
 /* How many kinds of keys are tried. */
