@@ -77,7 +77,9 @@ static int log_copy_all(struct log_copy *copy)
         if (!copy->bytes)
                 return -ENOMEM;
         if (getrandom(&copy->file.salt, sizeof(copy->file.salt), 0) !=
-                (ssize_t)sizeof(copy->file.salt))
+                        (ssize_t)sizeof(copy->file.salt) ||
+                getrandom(copy->file.id, sizeof(copy->file.id), 0) !=
+                        (ssize_t)sizeof(copy->file.id))
                 r = -EIO;
         else
                 r = sb_wal_reader_visit(copy->logged->reader, &visitor, copy);
@@ -93,7 +95,6 @@ int cli_log_copy(const struct cli_logged *logged, const char *what, struct cli_p
                 .file = {.number = 1, .size = SB_WAL_BLOCK, .hash_seed = logged->end.hash_seed}};
         int r;
 
-        memcpy(copy.file.id, logged->end.id, sizeof(copy.file.id));
         cli_progress_begin(&copy.progress, what, 0);
         copy.progress.unit = "batches";
         r = log_copy_all(&copy);

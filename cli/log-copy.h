@@ -3,9 +3,10 @@
  * for its place in the new file. Backups are made by it, and brought back.
  *
  * What counts begins with the batch from which on the log has the whole bus. The new file is a
- * log's first one (ring/wal/wal-file.h), of the same bus, and closed: its header, which is written
- * last, says which batches it has. So agentd takes it as a log, and a reader tells whether it is
- * all there.
+ * log's first one (ring/wal/wal-file.h), and closed: its header, which is written last, says which
+ * batches it has. So agentd takes it as a log, and a reader tells whether it is all there. Its log
+ * has a name of its own: where it goes on, its files are not those of the bus that it was made of,
+ * and no reader takes both for one log.
  *
  * Always true: each frame was whole by its checksum when it was copied.
  */
