@@ -230,38 +230,41 @@ static int engine_stop_log(struct sb_engine *engine)
 }
 
 /* The bus is not served any more. Where no log runs just now, or the one that did was killed, one
- * more writes what is there. */
-static void engine_finish_log(struct sb_engine *engine)
+ * more writes what is there. Return: how the engine ends. */
+static enum sb_engine_end engine_finish_log(struct sb_engine *engine)
 {
         int status;
 
         if (!sb_durable_is_logged(&engine->handle.segment))
-                return;
+                return SB_ENGINE_STOPPED;
         status = engine_stop_log(engine);
         if (status < 0 || WIFSIGNALED(status)) {
                 engine->log_ns = 0;
                 engine_look_after_log(engine);
                 status = engine_stop_log(engine);
         }
-        if (status)
-                sb_log("what was written last is not durable, and is lost");
+        if (!status)
+                return SB_ENGINE_STOPPED;
+        sb_log(SB_PLACE_LOST);
+        return SB_ENGINE_LOST;
 }
 
 /* The engine ends. If the bus goes on, this process becomes the supervisor, and the next engine has
- * a log of its own; one that hangs in the disk stays behind. */
-static void engine_end_log(struct sb_engine *engine, enum sb_engine_end end)
+ * a log of its own; one that hangs in the disk stays behind. Return: @end, or SB_ENGINE_LOST. */
+static enum sb_engine_end engine_end_log(struct sb_engine *engine, enum sb_engine_end end)
 {
         struct pollfd gone = {.fd = engine->log_fd, .events = POLLIN};
 
         if (end == SB_ENGINE_STOPPED)
-                engine_finish_log(engine);
+                end = engine_finish_log(engine);
         if (engine->log_fd < 0)
-                return;
+                return end;
         (void)kill(engine->log_pid, SIGKILL);
         (void)poll(&gone, 1, LOG_PATIENCE_MS);
         (void)waitpid(engine->log_pid, NULL, WNOHANG);
         close(engine->log_fd);
         engine->log_fd = -1;
+        return end;
 }
 
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
@@ -494,9 +497,9 @@ enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
         } else {
                 sb_guard_arm();
                 end = engine_adopt_and_serve(engine);
-                engine_end_log(engine, end);
-                if (engine->attached &&
-                        (end == SB_ENGINE_STOPPED || end == SB_ENGINE_SUPERVISOR_DIED))
+                end = engine_end_log(engine, end);
+                if (engine->attached && (end == SB_ENGINE_STOPPED || end == SB_ENGINE_LOST ||
+                                                end == SB_ENGINE_SUPERVISOR_DIED))
                         sb_handle_fini(&engine->handle);
         }
         sb_guard_disarm();

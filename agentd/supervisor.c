@@ -221,9 +221,9 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
 }
 
 /* Ask the engine to stop, and wait for its end. An engine that does not stop is killed, which tears
- * nothing: the segment is sound at every instruction. Return: whether another process killed it, or
- * none was there. */
-static bool supervisor_stop_engine(struct sb_supervisor *supervisor)
+ * nothing: the segment is sound at every instruction. Return: 0: it did all that it had to do; 1:
+ * another process killed it, or none was there; -1: it could not, or was late. */
+static int supervisor_stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
         struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
@@ -233,7 +233,7 @@ static bool supervisor_stop_engine(struct sb_supervisor *supervisor)
         int status = 0;
 
         if (supervisor->engine_fd < 0)
-                return true;
+                return 1;
         asked = supervisor->channel >= 0 && send(supervisor->channel, &word, 1, MSG_NOSIGNAL) == 1;
         if (asked)
                 late = poll(&gone, 1, patience_ms) < 1;
@@ -242,14 +242,21 @@ static bool supervisor_stop_engine(struct sb_supervisor *supervisor)
         (void)waitpid(supervisor->engine, &status, 0);
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
         supervisor->channel = supervisor_close_fd(supervisor->channel);
-        return WIFSIGNALED(status) && !late;
+        if (late && supervisor->config->mode != SB_LOG_NONE)
+                sb_log("the log did not end within %u s: " SB_PLACE_LOST, LOG_PATIENCE_MS / 1000);
+        if (late || (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_LOST))
+                return -1;
+        return WIFSIGNALED(status);
 }
 
 /* This process ends, and the bus with it. Of a durable bus an engine has the log write what is
- * there; where it was killed, one more does. Return: the exit status, of such an engine, too. */
+ * there; where it was killed, one more does. Return: the exit status, of such an engine, too: a
+ * stop behind which something is lost is no clean one. */
 static int supervisor_leave(struct sb_supervisor *supervisor, int status)
 {
+        bool is_logged = supervisor->config->mode != SB_LOG_NONE;
         enum sb_engine_end end;
+        int left;
 
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&supervisor->directory);
@@ -258,15 +265,16 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
                  * before the engine goes. */
                 sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
         }
-        if (supervisor_stop_engine(supervisor) && status == 0 &&
-                supervisor->config->mode != SB_LOG_NONE) {
+        left = supervisor_stop_engine(supervisor);
+        if (left > 0 && status == 0 && is_logged) {
                 if (supervisor_start_engine(supervisor, &end))
                         return (int)end;
-                if (supervisor_stop_engine(supervisor))
-                        sb_log("what was written last is not durable, and is lost");
+                left = supervisor_stop_engine(supervisor);
+                if (left > 0)
+                        sb_log(SB_PLACE_LOST);
         }
         supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
-        return status;
+        return left && is_logged ? SB_EXIT_FAILURE : status;
 }
 
 /* Wait for one event. Return: 0: go on; 1: a signal says stop; -1: the supervisor cannot go on. */

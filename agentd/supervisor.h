@@ -21,6 +21,7 @@ enum sb_engine_end {
         SB_ENGINE_FAILED = 1,          /* could not work; the segment may be sound */
         SB_ENGINE_UNSOUND = 3,         /* the segment must not be adopted */
         SB_ENGINE_GAVE_UP = 5,         /* the log cannot be written, and agentd is to stop then */
+        SB_ENGINE_LOST = 6,            /* stopped, and the log could not write what came last */
         SB_ENGINE_SUPERVISOR_DIED = 4, /* never a status: this process becomes the supervisor */
 };
 

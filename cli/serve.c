@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,9 +198,40 @@ static int serve_end_process(const struct cli *cli, pid_t pid)
         return r;
 }
 
+/* Whether agentd has logged behind @from that the disk did not take what was written last. */
+static bool serve_has_lost(const char *path, off_t from)
+{
+        char text[4096];
+        struct stat status;
+        ssize_t len;
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+        if (fd < 0)
+                return false;
+        /* It is what comes last. */
+        if (!fstat(fd, &status) && status.st_size - from >= (off_t)sizeof(text))
+                from = status.st_size - (off_t)sizeof(text) + 1;
+        len = pread(fd, text, sizeof(text) - 1, from);
+        close(fd);
+        text[len > 0 ? len : 0] = '\0';
+        return strstr(text, SB_PLACE_LOST);
+}
+
+/* All processes have ended. Return: an exit code; behind a loss, after a message. */
+static int serve_say_stopped(const char *path, off_t from)
+{
+        if (!serve_has_lost(path, from))
+                return CLI_DONE;
+        cli_say("agentd has ended, but " SB_PLACE_LOST
+                ": the disk did not take it, and %s says why",
+                path);
+        return CLI_FAILED;
+}
+
 int cli_stop(struct cli *cli)
 {
-        char directory[PATH_MAX];
+        char directory[PATH_MAX], path[PATH_MAX + sizeof(SB_PLACE_LOG)];
+        struct stat log = {0};
         bool ended = false;
         pid_t pid;
         int r;
@@ -207,12 +239,16 @@ int cli_stop(struct cli *cli)
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
+        snprintf(path, sizeof(path), "%s/" SB_PLACE_LOG, directory);
+        if (stat(path, &log) < 0)
+                log.st_size = 0;
         /* More than one process may have to end: when a supervisor is killed, its engine becomes
          * the supervisor. */
         for (;;) {
                 r = sb_admin_supervisor(cli->bus, &pid);
                 if (r == -ESRCH || r == -ENOENT)
-                        return ended ? CLI_DONE : cli_fail(cli, "stop", -ECONNREFUSED);
+                        return ended ? serve_say_stopped(path, log.st_size)
+                                     : cli_fail(cli, "stop", -ECONNREFUSED);
                 if (r == 0)
                         r = serve_end_process(cli, pid);
                 if (r == -ETIMEDOUT) {

@@ -31,6 +31,9 @@
 #define SB_PLACE_WRITER "log.lock"
 #define SB_PLACE_BACKUP "backup.lock"
 
+/* What agentd logs last of a stop behind which something is missing; agentctl looks for it. */
+#define SB_PLACE_LOST "what was written last is not durable, and is lost"
+
 struct sb_place {
         char directory[SB_PLACE_MAX];
 };

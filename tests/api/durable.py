@@ -84,10 +84,11 @@ class Durable:
         while any(lives(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.001)
 
-    def stop(self):
+    def stop(self, status=0):
+        """Stop it, and expect that exit status."""
         self.process.send_signal(signal.SIGTERM)
         self.said += self.process.stderr.read()
-        assert self.process.wait(timeout=60) == 0, self.said
+        assert self.process.wait(timeout=60) == status, self.said
         self.process.stderr.close()
 
     def files(self):
