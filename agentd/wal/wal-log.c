@@ -84,12 +84,21 @@ static int wal_log_open_writer(struct sb_wal_log *log)
         return r;
 }
 
-/* The writer, ready for a batch. */
+/* The writer, ready for a batch. Behind trouble it goes on in another file; by the one that it had,
+ * the log has grown: so a disk that fails now and then brings copies, and these let such files go.
+ */
 static int wal_log_ready(struct sb_wal_log *log)
 {
+        int r;
+
         if (!log->writer)
                 return wal_log_open_writer(log);
-        return log->failed ? sb_wal_writer_resume(log->writer) : 0;
+        if (!log->failed)
+                return 0;
+        r = sb_wal_writer_resume(log->writer);
+        if (!r && !SB_FAULT(SPELLS_UNCOUNTED))
+                log->written += SB_WAL_FILE_SIZE;
+        return r;
 }
 
 /* ---- a batch ---- */
