@@ -105,7 +105,8 @@ static int supervisor_start_engine(struct sb_supervisor *supervisor, enum sb_eng
                 *ret_end = supervisor->run_engine(supervisor);
                 supervisor->unsound = *ret_end == SB_ENGINE_UNSOUND;
                 /* When the supervisor is dead as well, no other process is left to try again. */
-                if (*ret_end != SB_ENGINE_STOPPED && supervisor_fd_is_readable(supervisor->self_fd))
+                if (*ret_end != SB_ENGINE_STOPPED && *ret_end != SB_ENGINE_LOST &&
+                        supervisor_fd_is_readable(supervisor->self_fd))
                         *ret_end = SB_ENGINE_SUPERVISOR_DIED;
                 supervisor->channel = supervisor_close_fd(supervisor->channel);
                 supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
@@ -244,7 +245,7 @@ static int supervisor_stop_engine(struct sb_supervisor *supervisor)
         supervisor->channel = supervisor_close_fd(supervisor->channel);
         if (late && supervisor->config->mode != SB_LOG_NONE)
                 sb_log("the log did not end within %u s: " SB_PLACE_LOST, LOG_PATIENCE_MS / 1000);
-        if (late || (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_LOST))
+        if (late || (WIFEXITED(status) && WEXITSTATUS(status) != SB_ENGINE_STOPPED))
                 return -1;
         return WIFSIGNALED(status);
 }

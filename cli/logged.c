@@ -303,7 +303,12 @@ static int logged_look_behind_damage(struct cli_logged *logged)
         struct sb_wal_reader *reader;
         int r = logged_open_behind(logged, &reader);
 
-        logged->is_whole_behind = !r;
+        logged->is_whole_behind = false;
+        logged->cut_behind = 0;
+        if (!r && sb_wal_reader_end(reader)->ending == SB_WAL_DAMAGED)
+                logged->cut_behind = sb_wal_reader_end(reader)->cut;
+        else if (!r)
+                logged->is_whole_behind = true;
         if (!r)
                 sb_wal_reader_close(reader);
         return r == -ENODATA ? 0 : r;
@@ -479,23 +484,22 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "no power failure leaves this: a disk or a program has changed it. It "
                         "costs "
                         "nothing, for the whole bus is in the log again behind it, and agentd "
-                        "takes "
-                        "it from there. Two times `agentctl -b %s checkpoint` lets the damaged "
-                        "file "
-                        "go: copy it first if you want to look into it",
+                        "takes it from there. Copy %s first if you want to look into it: the "
+                        "damaged file goes when two copies of the bus are in later files",
                         directory);
         else if (logged->supervisor)
                 snprintf(ret, size,
                         "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
                         (int)logged->supervisor, directory);
-        else if (logged->sum.since && !logged->single)
+        else if ((logged->sum.since || logged->cut_behind) && !logged->single)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "
                         "agentd refuses it. Copy %s first. To go on from what is whole, and lose "
                         "what came later: `agentd -b %s --durability batched --recover-to %" PRIu64
                         "`",
-                        directory, directory, logged->sum.cut);
+                        directory, directory,
+                        logged->cut_behind ? logged->cut_behind : logged->sum.cut);
         else if (logged->single && logged->sum.since)
                 snprintf(ret, size,
                         "this backup was changed since it was written: take another copy of it, or "

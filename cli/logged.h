@@ -41,6 +41,7 @@ struct cli_logged {
         struct sb_wal_reader *reader;
         struct sb_wal_end end; /* of the log, or the first thing in it that agentd would refuse */
         uint64_t files, file_bytes, first_file;
+        uint64_t cut_behind;  /* damage in two places: up to here the later part is the bus */
         bool is_whole_behind; /* what is damaged lies before a copy of the whole bus */
         pid_t supervisor;     /* of the bus; 0: no agentd serves it */
         struct cli_logged_batch *batches, sum;

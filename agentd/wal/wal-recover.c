@@ -403,7 +403,8 @@ static int wal_recover_pass_damage(struct wal_recover *recover)
                 recover->first_file = sb_wal_reader_first_file(recover->reader);
         sb_wal_file_name(damage->file, name);
         sb_log("the log is damaged in %s at byte %" PRIu64
-               ": %s. That costs nothing: the whole bus is in it again from batch %" PRIu64 " on",
+               ": %s. That costs nothing: the whole bus is in it again behind that, from batch "
+               "%" PRIu64 " on",
                 name, damage->offset, damage->what, recover->end->first_sequence);
         return 0;
 }
@@ -549,8 +550,13 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
 static int wal_recover_cut_rest(
         const struct wal_recover *recover, int directory_fd, struct sb_memory *memory)
 {
-        int r = wal_recover_has_rest(recover) ? sb_wal_aside_cut(directory_fd, recover->last) : 0;
+        int r;
 
+        if (wal_recover_keep_rest(recover, directory_fd)) {
+                sb_memory_drop(memory);
+                return -1;
+        }
+        r = wal_recover_has_rest(recover) ? sb_wal_aside_cut(directory_fd, recover->last) : 0;
         r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
         if (!r)
                 return 0;
@@ -585,7 +591,6 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                         config->place.directory);
                 r = -1;
         } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
-                   wal_recover_keep_rest(&recover, directory_fd) ||
                    wal_recover_make(&recover, ret) ||
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;

@@ -41,7 +41,7 @@ static int wal_behind_look(struct sb_wal_reader *reader)
         struct wal_behind_look look = {0};
         int r;
 
-        if ((end->ending != SB_WAL_CLEAN && end->ending != SB_WAL_TORN) || !end->first_sequence)
+        if (end->ending > SB_WAL_DAMAGED || !end->first_sequence)
                 return -ENODATA;
         r = sb_wal_reader_visit(reader, &visitor, &look);
         if (r) /* entries that no agentd brings back are further damage */
@@ -51,16 +51,22 @@ static int wal_behind_look(struct sb_wal_reader *reader)
 
 int sb_wal_behind(struct sb_wal_reader *reader)
 {
-        uint64_t ending;
+        struct sb_wal_end damage = *sb_wal_reader_end(reader), before_whole = {0};
+        bool found = false;
         int r;
 
         /* Each damage lies behind the one before. */
-        do {
-                r = sb_wal_reader_go_behind(reader);
-                if (r)
+        while (damage.ending == SB_WAL_DAMAGED) {
+                r = sb_wal_reader_go_behind(reader, &damage);
+                if (r == -ENODATA)
+                        break;
+                r = r ? r : wal_behind_look(reader);
+                if (r && r != -ENODATA)
                         return r;
-                ending = sb_wal_reader_end(reader)->ending;
-                r = wal_behind_look(reader);
-        } while (r == -ENODATA && ending == SB_WAL_DAMAGED);
-        return r;
+                if (!r)
+                        before_whole = damage;
+                found |= !r;
+                damage = *sb_wal_reader_end(reader);
+        }
+        return found ? sb_wal_reader_go_behind(reader, &before_whole) : -ENODATA;
 }

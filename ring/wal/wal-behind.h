@@ -8,11 +8,11 @@
 
 #include "ring/wal/wal-reader.h"
 
-/* Of a log that is DAMAGED: reads what comes behind it, if that is the whole bus: it is not
- * damaged,
- * and a copy of the bus begins in it and ends in it. Return: 0: the reader has that, and no more of
- * what was before; -ENODATA: there is nothing of that kind, and the reader has nothing of use;
- * -errno. Cost: reads what is behind twice. */
+/* Of a log that is DAMAGED: reads the last part of it that has the whole bus: a copy of the bus
+ * begins and ends in it, and it is behind damage, and up to more damage or the log's end without
+ * any. Return: 0: the reader has that, and no more of what was before; -ENODATA: there is nothing
+ * of that kind, and the reader has nothing of use; -errno. Cost: reads what is behind three times
+ * at most. */
 int sb_wal_behind(struct sb_wal_reader *reader);
 
 #endif

@@ -592,16 +592,16 @@ int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_
         return wal_reader_open(directory_fd, -1, id, ret);
 }
 
-int sb_wal_reader_go_behind(struct sb_wal_reader *reader)
+int sb_wal_reader_go_behind(struct sb_wal_reader *reader, const struct sb_wal_end *damage)
 {
-        const struct sb_wal_end damage = reader->end;
-        const unsigned char *id = damage.hash_seed ? damage.id : NULL;
+        const struct sb_wal_end from = *damage; /* it may be the reader's own */
+        const unsigned char *id = from.hash_seed ? from.id : NULL;
         int r = -ENODATA;
 
-        if (damage.offset)
-                r = wal_reader_read(reader, id, damage.file, damage.offset);
-        if (r == -ENODATA && damage.file < UINT64_MAX)
-                r = wal_reader_read(reader, id, damage.file + 1, 0);
+        if (from.offset)
+                r = wal_reader_read(reader, id, from.file, from.offset);
+        if (r == -ENODATA && from.file < UINT64_MAX)
+                r = wal_reader_read(reader, id, from.file + 1, 0);
         return r;
 }
 

@@ -84,10 +84,10 @@ int sb_wal_reader_open(int directory_fd, const unsigned char *id, struct sb_wal_
  * long as the reader is. */
 int sb_wal_reader_open_file(int fd, struct sb_wal_reader **ret);
 const struct sb_wal_end *sb_wal_reader_end(const struct sb_wal_reader *reader);
-/* Of a log that is DAMAGED: reads it anew, as if it began behind the damage: with the next batch
- * that begins in that file, or with the next file. Return: 0: sb_wal_reader_end() says what was
- * found there; -ENODATA: nothing comes behind; -errno. Cost: as opening; no file before is read. */
-int sb_wal_reader_go_behind(struct sb_wal_reader *reader);
+/* Reads the log anew, as if it began behind that damage: with the next batch that begins in the
+ * file, or with the next file. Return: 0: sb_wal_reader_end() says what was found there; -ENODATA:
+ * nothing comes behind; -errno. Cost: as opening; no file before is read. */
+int sb_wal_reader_go_behind(struct sb_wal_reader *reader, const struct sb_wal_end *damage);
 /* The number of its first file; 0: there is none. */
 uint64_t sb_wal_reader_first_file(const struct sb_wal_reader *reader);
 /* Hands out the batches from first_sequence to sequence. Return: 0; what the visitor returned;
