@@ -62,20 +62,21 @@ int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME
 }
 
 /* Whether a file of the log has something of a batch up to @last. One without a good header has
- * nothing that can be read. */
-static bool wal_aside_counts(int directory_fd, uint64_t number, uint64_t last)
+ * nothing that can be read. Return: 1, 0; -errno: it cannot be told. */
+static int wal_aside_counts(int directory_fd, uint64_t number, uint64_t last)
 {
         enum sb_wal_header header = SB_WAL_HEADER_BAD;
         struct sb_wal_file file;
         uint32_t version;
-        int fd, r;
+        int fd, r = sb_wal_file_open(directory_fd, number, &fd);
 
-        if (sb_wal_file_open(directory_fd, number, &fd))
-                return false;
-        r = sb_wal_file_read_header(fd, &file, &header, &version);
-        close(fd);
-        return !r && header == SB_WAL_HEADER_GOOD && file.number == number &&
-               file.first_sequence <= last;
+        if (!r) {
+                r = sb_wal_file_read_header(fd, &file, &header, &version);
+                close(fd);
+        }
+        if (r)
+                return r == -EBADMSG ? 0 : r;
+        return header == SB_WAL_HEADER_GOOD && file.number == number && file.first_sequence <= last;
 }
 
 int sb_wal_aside_cut(int directory_fd, uint64_t last)
@@ -87,7 +88,11 @@ int sb_wal_aside_cut(int directory_fd, uint64_t last)
         if (r)
                 return r;
         for (size_t i = names.number_count; i-- > 0 && !r;) {
-                if (wal_aside_counts(directory_fd, names.numbers[i], last))
+                int counts = wal_aside_counts(directory_fd, names.numbers[i], last);
+
+                if (counts < 0)
+                        r = counts;
+                if (counts)
                         break;
                 sb_wal_file_name(names.numbers[i], name);
                 /* Synced one by one, so that a power failure leaves no gap. */
