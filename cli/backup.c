@@ -221,9 +221,8 @@ static int backup_read(struct backup *backup, const char *name)
         if (r != 0)
                 return cli_logged_fail(name, r);
         if (logged->is_whole_behind) {
-                cli_say("%s: %s is damaged (%s), but the whole bus is in it again behind that, and "
-                        "is "
-                        "taken from there",
+                cli_say("%s: %s is damaged (%s), but the whole bus is in it again behind that, "
+                        "and is taken from there",
                         backup->command, logged->directory, cli_logged_words(logged));
                 r = cli_logged_go_behind(logged);
                 if (r != 0)

@@ -246,18 +246,28 @@ static int log_say_end(const struct log *log)
 static int log_show(struct log *log, const char *directory)
 {
         int r = cli_logged_open(directory, &log->logged);
+        bool is_good = true;
 
         if (r != 0)
                 return cli_logged_fail(directory, r);
         if (log->logged.files == 0)
                 return cli_logged_none(&log->logged);
-        r = log_print(log);
+        if (log->logged.is_whole_behind) {
+                /* What agentd takes is of more use than what comes before the damage. */
+                is_good = false;
+                (void)log_say_end(log);
+                r = cli_logged_go_behind(&log->logged);
+        }
+        r = r ? r : log_print(log);
         if (r == -ESTALE) {
                 cli_say("the log has begun anew while it was read, and this batch is gone: try "
                         "again");
                 return CLI_FAILED;
         }
-        return r != 0 ? cli_logged_fail(directory, r) : log_say_end(log);
+        if (r != 0)
+                return cli_logged_fail(directory, r);
+        r = log_say_end(log);
+        return is_good ? r : CLI_FAILED;
 }
 
 int cli_log(struct cli *cli)

@@ -482,9 +482,9 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
         if (logged->is_whole_behind)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it. It "
-                        "costs "
-                        "nothing, for the whole bus is in the log again behind it, and agentd "
-                        "takes it from there. Copy %s first if you want to look into it: the "
+                        "costs nothing, for the whole bus is in the log again behind it, and "
+                        "agentd takes it from there. Copy %s first if you want to look into it: "
+                        "the "
                         "damaged file goes when two copies of the bus are in later files",
                         directory);
         else if (logged->supervisor)

@@ -69,7 +69,7 @@ static void verify_print_batches(const struct cli_logged *logged, const char *be
                 cli_time_words(sum->realtime_ns, time));
 }
 
-static void verify_print_log(const struct cli_logged *logged)
+static void verify_print_log(struct cli_logged *logged)
 {
         const char *state = cli_logged_state(logged), *advice = cli_logged_advice(logged);
 
@@ -82,9 +82,11 @@ static void verify_print_log(const struct cli_logged *logged)
                 verify_print_batches(logged, "before it: ");
         if (*advice)
                 verify_print("%s", advice);
+        if (logged->is_whole_behind && cli_logged_go_behind(logged) == 0)
+                verify_print_batches(logged, "behind it: ");
 }
 
-static void verify_print_log_json(const struct cli_logged *logged)
+static void verify_print_log_json(struct cli_logged *logged)
 {
         const struct sb_wal_end *end = &logged->end;
         const struct cli_logged_batch *sum = &logged->sum;
@@ -118,6 +120,8 @@ static void verify_print_log_json(const struct cli_logged *logged)
                 cli_json_text("why", cli_logged_words(logged));
                 cli_json_text("advice", cli_logged_advice(logged));
         }
+        if (end->ending == SB_WAL_DAMAGED)
+                cli_json_flag("whole_behind", logged->is_whole_behind);
         cli_json_flag("served", logged->supervisor != 0);
         cli_json_end();
 }
@@ -135,8 +139,8 @@ static int verify_log(const struct cli *cli, const char *name)
         if (logged->files == 0) {
                 r = cli_logged_none(logged);
         } else {
-                (cli->json ? verify_print_log_json : verify_print_log)(logged);
                 r = cli_logged_is_good(logged) ? CLI_DONE : CLI_FAILED;
+                (cli->json ? verify_print_log_json : verify_print_log)(logged);
         }
         cli_logged_close(logged);
         mi_free(logged);

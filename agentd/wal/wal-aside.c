@@ -79,9 +79,17 @@ static int wal_aside_counts(int directory_fd, uint64_t number, uint64_t last)
         return header == SB_WAL_HEADER_GOOD && file.number == number && file.first_sequence <= last;
 }
 
-int sb_wal_aside_cut(int directory_fd, uint64_t last)
+/* Its own name goes. Synced one by one, so that a power failure leaves no gap. */
+static int wal_aside_take_away(int directory_fd, uint64_t number)
 {
         char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(number, name);
+        return unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+int sb_wal_aside_cut(int directory_fd, uint64_t last)
+{
         struct sb_wal_names names;
         int r = sb_wal_file_list(directory_fd, &names);
 
@@ -90,14 +98,9 @@ int sb_wal_aside_cut(int directory_fd, uint64_t last)
         for (size_t i = names.number_count; i-- > 0 && !r;) {
                 int counts = wal_aside_counts(directory_fd, names.numbers[i], last);
 
-                if (counts < 0)
-                        r = counts;
-                if (counts)
+                if (counts > 0)
                         break;
-                sb_wal_file_name(names.numbers[i], name);
-                /* Synced one by one, so that a power failure leaves no gap. */
-                if (unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0)
-                        r = -errno;
+                r = counts ? counts : wal_aside_take_away(directory_fd, names.numbers[i]);
         }
         sb_wal_file_list_end(&names);
         return r;
@@ -105,17 +108,13 @@ int sb_wal_aside_cut(int directory_fd, uint64_t last)
 
 int sb_wal_aside_cut_front(int directory_fd, uint64_t first)
 {
-        char name[SB_WAL_FILE_NAME_MAX];
         struct sb_wal_names names;
         int r = sb_wal_file_list(directory_fd, &names);
 
         if (r)
                 return r;
-        for (size_t i = 0; i < names.number_count && names.numbers[i] < first && !r; i++) {
-                sb_wal_file_name(names.numbers[i], name);
-                if (unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0)
-                        r = -errno;
-        }
+        for (size_t i = 0; i < names.number_count && names.numbers[i] < first && !r; i++)
+                r = wal_aside_take_away(directory_fd, names.numbers[i]);
         sb_wal_file_list_end(&names);
         return r;
 }

@@ -391,7 +391,8 @@ static int wal_recover_pass_damage(struct wal_recover *recover)
         int r;
 
         recover->damage = *recover->end;
-        if (damage->ending != SB_WAL_DAMAGED || SB_FAULT(FRONT_NEEDED) ||
+        if (damage->ending != SB_WAL_DAMAGED || recover->config->mode == SB_LOG_NONE ||
+                SB_FAULT(FRONT_NEEDED) ||
                 (recover->config->recover_to && recover->config->recover_to <= damage->cut))
                 return 0;
         r = sb_wal_behind(recover->reader);
@@ -562,8 +563,7 @@ static int wal_recover_cut_rest(
                 return 0;
         sb_log("files of the log in %s that come behind cut %" PRIu64
                ", or are damaged, cannot be taken away (%s): make that possible, and start agentd "
-               "again in the same "
-               "way",
+               "again in the same way",
                 recover->config->place.directory, recover->cut, strerror(-r));
         sb_memory_drop(memory);
         return -1;
@@ -576,12 +576,10 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
         int r = sb_wal_reader_open(directory_fd, NULL, &recover.reader);
 
         recover.said_ns = begun_ns;
-        if (r) {
-                sb_log("the log in %s cannot be read: %s", config->place.directory, strerror(-r));
-                return -1;
+        if (!r) {
+                recover.end = sb_wal_reader_end(recover.reader);
+                r = wal_recover_pass_damage(&recover);
         }
-        recover.end = sb_wal_reader_end(recover.reader);
-        r = wal_recover_pass_damage(&recover);
         if (r) {
                 sb_log("the log in %s cannot be read: %s", config->place.directory, strerror(-r));
                 r = -1;

@@ -221,6 +221,36 @@ static void test_damage_before_the_whole_bus_costs_nothing(void)
         CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
 }
 
+/* Batches 1 and 3 are damaged, and batch 4 has this word. Return: as cli_logged_open(). */
+static int look_at_two_damages(enum sb_wal_word word)
+{
+        begin(SB_WAL_WORD_WHOLE);
+        add_word(SB_WAL_WORD_WHOLE);
+        put_batch(2, SECOND);
+        add_version("key", 1);
+        put_batch(3, SECOND + SB_WAL_BLOCK);
+        add_word(word);
+        put_batch(4, SECOND + 2 * SB_WAL_BLOCK);
+        forged[SB_WAL_BLOCK + SB_WAL_FRAME_HEAD] ^= 1;
+        forged[SECOND + SB_WAL_BLOCK + SB_WAL_FRAME_HEAD] ^= 1;
+        return look();
+}
+
+static void test_of_two_damages_the_last_whole_part_counts(void)
+{
+        CHECK_EQ(look_at_two_damages(SB_WAL_WORD_WHOLE), 0);
+        CHECK(logged.is_whole_behind);
+        CHECK_EQ(cli_logged_go_behind(&logged), 0);
+        CHECK_EQ(logged.batch_count, 1);
+        CHECK_EQ(logged.batches[0].sequence, 4);
+        /* Then it ends with more damage. */
+        CHECK_EQ(look_at_two_damages(SB_WAL_WORD_FORGOTTEN), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
+        CHECK(!logged.is_whole_behind);
+        CHECK_EQ(logged.cut_behind, 20);
+        CHECK(strstr(cli_logged_advice(&logged), "--recover-to 20`"));
+}
+
 static void test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one(void)
 {
         /* The batch that comes next, of another salt, as if a byte of it had rotted. */
@@ -319,6 +349,7 @@ int main(int argc, char **argv)
         RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
         RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
         RUN(test_damage_before_the_whole_bus_costs_nothing);
+        RUN(test_of_two_damages_the_last_whole_part_counts);
         RUN(test_what_an_earlier_use_left_is_no_torn_batch_and_the_next_batch_is_one);
         RUN(test_a_directory_without_files_has_no_log);
         RUN(test_a_closed_file_is_a_log_and_another_one_is_a_part_of_one);

@@ -46,7 +46,8 @@ enum {
         IS_DEAF = -3,
         UNSOUND_AT_LAST = -4,
         HANGS_UP = -5,
-        HASTE = -6
+        HASTE = -6,
+        LOSES = -7 /* what was written last; and its supervisor is killed meanwhile */
 };
 
 struct engine {
@@ -254,7 +255,11 @@ static enum sb_engine_end serve(const struct sb_supervisor *supervisor, int end)
                 if (word != SB_SUPERVISOR_STOP)
                         continue;
                 shared->stopped_by_word++;
-                return SB_ENGINE_STOPPED;
+                if (end != LOSES)
+                        return SB_ENGINE_STOPPED;
+                kill(getppid(), SIGKILL);
+                (void)__real_poll(&fds[1], 1, PATIENCE_MS);
+                return SB_ENGINE_LOST;
         }
         return SB_ENGINE_FAILED;
 }
@@ -600,6 +605,16 @@ static void test_a_stop_asks_the_engine_and_kills_one_that_does_not_hear(void)
         CHECK_EQ(kill(shared->seen[0].pid, 0), -1);
 }
 
+static void test_an_engine_that_was_told_to_stop_does_not_go_on_as_the_supervisor(void)
+{
+        BEGIN({.end = LOSES});
+        CHECK(WORKS(0));
+        CHECK_EQ(end(supervisor_pid, SIGTERM), 128 + SIGKILL);
+        CHECK_EQ(end(shared->seen[0].pid, 0), SB_ENGINE_LOST);
+        CHECK_EQ(shared->stopped_by_word, 1);
+        CHECK_EQ(shared->started, 1);
+}
+
 /* An engine that hangs up and lives on is left alone, without being looked at again and again. */
 static void test_an_engine_that_hangs_up_is_waited_for(void)
 {
@@ -702,6 +717,7 @@ int main(int argc, char **argv)
         RUN(test_an_engine_that_becomes_the_supervisor_counts_anew);
         RUN(test_the_last_process_replaces_a_segment_that_it_found_unsound);
         RUN(test_a_stop_asks_the_engine_and_kills_one_that_does_not_hear);
+        RUN(test_an_engine_that_was_told_to_stop_does_not_go_on_as_the_supervisor);
         RUN(test_an_engine_that_hangs_up_is_waited_for);
         RUN(test_an_engine_that_cannot_be_started_is_tried_again_once_a_second);
         RUN(test_a_wait_that_is_interrupted_goes_on);
