@@ -262,7 +262,8 @@ void sb_wal_files_abandon(struct sb_wal_files *files)
 
 /* ---- old ones ---- */
 
-/* Takes the first file out of the log. */
+/* Takes the first file out of the log. Where that is not for good, a power failure could bring it
+ * back under its number: so it does not become a spare then, which gets a new header. */
 static int wal_files_let_go(struct sb_wal_files *files)
 {
         const struct sb_wal_io *io = files->io;
@@ -276,24 +277,23 @@ static int wal_files_let_go(struct sb_wal_files *files)
         sb_wal_file_name(first->number, name);
         sb_wal_file_spare_name(spare, spare_name);
         r = keep ? io->rename(io->context, name, spare_name) : io->unlink(io->context, name);
-        /* Without this sync, a power failure could bring the file back under its number: a new
-         * header in it would be one in the wrong place, and the next file to go would leave a gap.
-         */
-        r = r ? r : io->sync_directory(io->context);
-        if (r) {
-                files->release_failed = r;
+        if (r && r != -ENOENT)
                 return r;
-        }
-        if (keep)
+        keep = keep && !r;
+        r = io->sync_directory(io->context);
+        /* Fault SPARE_UNSYNCED: it does. */
+        if (keep && (!r || SB_FAULT(SPARE_UNSYNCED)))
                 files->spares[files->spare_count++] = spare;
+        else if (keep)
+                (void)io->unlink(io->context, spare_name);
         files->count--;
         memmove(files->list, files->list + 1, files->count * sizeof(*files->list));
-        return 0;
+        return r;
 }
 
 int sb_wal_files_release(struct sb_wal_files *files, uint64_t cut)
 {
-        int r = files->release_failed;
+        int r = 0;
 
         while (!r && files->count > 1 && files->list[1].reaches_cut <= cut)
                 r = wal_files_let_go(files);

@@ -15,10 +15,10 @@
  * anything but bytes: an fdatasync has no size and no blocks of the file to write.
  *
  * Files leave at the log's beginning, one after the other, with a sync of the directory behind
- * each: so no power failure takes one out of the middle.
+ * each: so no power failure takes one out of the middle, unless such a sync has failed.
  *
- * Always true: the numbers of the files that are there have no gap. Where a file was
- * not named for good, its number is given again, and the new file replaces it.
+ * Always true: the numbers of the files that are there have no gap, as long as no power fails.
+ * Where a file was not named for good, its number is given again, and the new file replaces it.
  */
 #ifndef SB_WAL_FILES_H
 #define SB_WAL_FILES_H
@@ -48,7 +48,6 @@ struct sb_wal_files {
         uint32_t spares[SB_WAL_SPARES_MAX];
         uint32_t spare_count, spares_wanted;
         uint32_t next_spare;
-        int release_failed;
 };
 
 /* Lists what is in the directory. The caller has set all members up to file_size, and
@@ -68,8 +67,9 @@ void sb_wal_files_abandon(struct sb_wal_files *files);
 /* Makes one spare, if there are fewer than wanted. Return: 0, -errno. */
 int sb_wal_files_prepare(struct sb_wal_files *files);
 /* Lets go of the files with no batch above @cut, but for the last one: they become spares, or go.
- * Return: 0, -errno; behind a failure the same result until the log is opened anew: which files a
- * power failure would leave is not known, and to let go of more could leave a gap. */
+ * Return: 0; -errno: the next call goes on. A file that left without a sync of the directory may
+ * be back after a power failure, and the one behind it not: recovery passes over that gap
+ * (ring/wal/wal-behind.h), because what is let go is in front of a copy of the whole bus. */
 int sb_wal_files_release(struct sb_wal_files *files, uint64_t cut);
 
 #endif

@@ -136,6 +136,7 @@
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
         X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \
         X(FRONT_NEEDED, "a log that is damaged before a whole copy is refused")                    \
+        X(SPARE_UNSYNCED, "a file that did not leave for good becomes a spare")                    \
         X(SPELLS_UNCOUNTED, "files that trouble with the disk left do not count as the log's")     \
         X(COPY_ENDED_EARLY, "a copy of the bus counts as ended when it begins")                    \
         X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \

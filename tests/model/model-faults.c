@@ -326,6 +326,7 @@ static const struct {
         {SB_FAULT_LOG_PAIR_LATE, "tests/api/api-faults"},
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
         {SB_FAULT_OLDER_COPY_DROPPED, "tests/api/api-faults"},
+        {SB_FAULT_SPARE_UNSYNCED, "tests/power/power-faults"},
         {SB_FAULT_SPELLS_UNCOUNTED, "tests/power/power-ext4-faults"},
         {SB_FAULT_FRONT_NEEDED, "tests/api/api-faults"},
         {SB_FAULT_COPY_ENDED_EARLY, "tests/api/api-faults"},

@@ -169,7 +169,7 @@ static int story_end(void *context, const struct sb_wal_batch *batch)
         return story->wrong ? -1 : 0;
 }
 
-int story_read(int directory_fd, struct story *ret)
+static int story_read_from(int directory_fd, bool behind, struct story *ret)
 {
         static const struct sb_wal_visitor visitor = {
                 .begin = story_begin, .entry = story_entry, .end = story_end};
@@ -184,12 +184,27 @@ int story_read(int directory_fd, struct story *ret)
         r = sb_wal_reader_open(directory_fd, NULL, &reader);
         if (r)
                 return r;
+        /* Each gap lies behind the one before. */
+        while (behind && !r && sb_wal_reader_end(reader)->ending == SB_WAL_DAMAGED &&
+                strstr(sb_wal_reader_end(reader)->what, "missing"))
+                r = sb_wal_reader_go_behind(reader, sb_wal_reader_end(reader));
         ret->end = *sb_wal_reader_end(reader);
-        r = sb_wal_reader_visit(reader, &visitor, ret);
+        ret->first_file = sb_wal_reader_first_file(reader);
+        r = r ? r : sb_wal_reader_visit(reader, &visitor, ret);
         if (ret->begun && !ret->wrong)
                 ret->wrong = "a batch has no end";
         sb_wal_reader_close(reader);
         return ret->wrong ? 0 : r;
+}
+
+int story_read(int directory_fd, struct story *ret)
+{
+        return story_read_from(directory_fd, false, ret);
+}
+
+int story_read_behind(int directory_fd, struct story *ret)
+{
+        return story_read_from(directory_fd, true, ret);
 }
 
 /* ---- directories ---- */

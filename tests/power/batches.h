@@ -42,6 +42,7 @@ struct story {
         uint64_t seeds[STORY_MAX], cuts[STORY_MAX];
         const char *wrong; /* what is not as it was written; NULL: all is */
         struct sb_wal_end end;
+        uint64_t first_file; /* its number */
         /* The batch that is being read. */
         bool begun;
         uint32_t entry;
@@ -52,6 +53,8 @@ extern uint64_t story_skip;
 /* Reads the log of a directory. Return: what the reader returned; a batch that is not as it was
  * written is told in `wrong`. */
 int story_read(int directory_fd, struct story *ret);
+/* The same of a log that begins behind the last file that is missing. */
+int story_read_behind(int directory_fd, struct story *ret);
 
 /* A new directory in memory where there is some. Return: its descriptor; -1: there is none. */
 int scratch_make(char *ret_path, uint32_t path_max);

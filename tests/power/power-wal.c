@@ -14,6 +14,8 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -34,6 +36,7 @@
 #define TORN_SUBSETS   64u
 #define SAME_MAX       4u /* so many states in a row that were seen before end a place's */
 #define NAMES_MANY     8u
+#define LOST_MAX       16u
 
 static struct recorder recorder;
 static struct states states;
@@ -44,6 +47,7 @@ static char work_path[64], store_path[64], image_path[64];
 /* What is known of the log at the present place of the record. */
 static struct {
         uint64_t durable, released;
+        bool release_failed;
         uint64_t settled[SEQUENCES_MAX]; /* seeds of durable batches */
         uint64_t attempts[SEQUENCES_MAX][ATTEMPTS_MAX];
         uint32_t attempt_count[SEQUENCES_MAX];
@@ -57,7 +61,7 @@ static struct {
 } chosen;
 
 static struct {
-        uint64_t made, states, torn, unfinished, places, failures, recycled;
+        uint64_t made, states, torn, unfinished, places, failures, recycled, gaps;
 } counts;
 
 static uint32_t same; /* states in a row that were seen before */
@@ -90,6 +94,12 @@ static bool judge(const struct states_choice *choice)
 {
         if (story_read(image_fd, &story))
                 return blame("the log cannot be read", choice);
+        /* Files that were let go may be back, with a gap behind them, as recovery passes over. */
+        if (story.end.ending == SB_WAL_DAMAGED && known.release_failed) {
+                if (story_read_behind(image_fd, &story))
+                        return blame("nothing can be read behind the gap", choice);
+                counts.gaps++;
+        }
         if (story.wrong)
                 return blame(story.wrong, choice);
         if (story.end.ending != SB_WAL_CLEAN && story.end.ending != SB_WAL_TORN)
@@ -203,6 +213,9 @@ static void learn(const struct record *record)
         case RECORD_RELEASED:
                 known.released = sequence;
                 break;
+        case RECORD_RELEASE_FAILED:
+                known.release_failed = true;
+                break;
         default:
                 break;
         }
@@ -219,7 +232,8 @@ static bool try_record(void)
 
                 states_step(&states);
                 learn(record);
-                if (record->kind == RECORD_BEGIN || record->kind == RECORD_RELEASED)
+                if (record->kind == RECORD_BEGIN || record->kind == RECORD_RELEASED ||
+                        record->kind == RECORD_RELEASE_FAILED)
                         continue;
                 if (!try_states(&states_here))
                         return false;
@@ -279,7 +293,24 @@ static void release(struct sb_wal_writer *writer)
                 left = 0;
         present.released = present.sequence - left;
         recorder_note(&recorder, RECORD_RELEASED, present.released, 0);
-        (void)sb_wal_writer_release(writer, left ? 10 * present.released + 9 : present.cut);
+        if (sb_wal_writer_release(writer, left ? 10 * present.released + 9 : present.cut))
+                recorder_note(&recorder, RECORD_RELEASE_FAILED, present.released, 0);
+}
+
+/* How many names wait for ever, because the sync of the directory that they waited for failed. */
+static uint32_t count_lost_names(void)
+{
+        uint32_t waiting = 0, lost = 0;
+
+        for (uint32_t i = 0; i < recorder.count; i++) {
+                enum record_kind kind = recorder.records[i].kind;
+
+                waiting += kind == RECORD_CREATE || kind == RECORD_RENAME || kind == RECORD_UNLINK;
+                lost += kind == RECORD_DIRECTORY_FAILED ? waiting : 0;
+                if (kind == RECORD_DIRECTORY || kind == RECORD_DIRECTORY_FAILED)
+                        waiting = 0;
+        }
+        return lost;
 }
 
 /* A writer lives for some steps. Return: false: it broke a rule. */
@@ -304,7 +335,8 @@ static bool live(const struct sb_wal_io *io, bool failing)
         for (uint32_t step = 0; step < STEPS; step++) {
                 uint32_t what = draw(10);
 
-                if (failing && recorder.calls >= recorder.fail_at) {
+                if (failing && recorder.calls >= recorder.fail_at &&
+                        count_lost_names() < LOST_MAX) {
                         recorder.fail_at = recorder.calls + 1 + draw(40);
                         recorder.failure = draw(2) ? FAIL_BEFORE : FAIL_PART;
                 }
@@ -337,9 +369,17 @@ static bool lay_out(void)
         for (uint32_t i = 0; i < chosen.links.count; i++) {
                 const struct states_file *file = &chosen.files[i];
                 const char *name = chosen.links.link[i].name;
-                int fd = openat(work_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-                bool good = fd >= 0 && write(fd, file->size ? (const void *)file->bytes : "",
-                                               file->size) == (ssize_t)file->size;
+                uint64_t number;
+                int fd;
+                bool good;
+
+                /* Recovery takes away what is in front of a gap. */
+                if (sscanf(name, "wal-%16" SCNx64, &number) == 1 &&
+                        number < chosen.story.first_file)
+                        continue;
+                fd = openat(work_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+                good = fd >= 0 && write(fd, file->size ? (const void *)file->bytes : "",
+                                          file->size) == (ssize_t)file->size;
 
                 close(fd);
                 if (!good)
@@ -412,13 +452,14 @@ static void every_power_failure(bool failing, uint64_t rounds)
         scratch_remove(image_fd, image_path);
         TEST_NOTE("seed %ju: %ju states after %ju calls (%ju drawn); torn %ju, with an "
                   "unacknowledged batch "
-                  "%ju; %ju failures, %ju files used again",
+                  "%ju; %ju failures, %ju files used again, gaps passed over %ju",
                 (uintmax_t)seed, (uintmax_t)counts.states, (uintmax_t)counts.places,
                 (uintmax_t)counts.made, (uintmax_t)counts.torn, (uintmax_t)counts.unfinished,
-                (uintmax_t)counts.failures, (uintmax_t)counts.recycled);
+                (uintmax_t)counts.failures, (uintmax_t)counts.recycled, (uintmax_t)counts.gaps);
         CHECK(counts.states > 1000 * rounds && counts.torn > 50 * rounds);
         CHECK(counts.unfinished > 20 * rounds && counts.recycled > 0);
         CHECK(!failing == !counts.failures);
+        CHECK(!failing == !counts.gaps || (failing && rounds < 6));
 }
 
 static void test_no_power_failure_takes_what_was_acknowledged_or_damages_the_log(void)

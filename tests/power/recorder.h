@@ -30,6 +30,7 @@ enum record_kind {
         RECORD_BEGIN,    /* the test: a batch begins; sequence, seed */
         RECORD_DURABLE,  /* the test: the writer says that it is durable */
         RECORD_RELEASED, /* the test: batches up to this one are a checkpoint's */
+        RECORD_RELEASE_FAILED,
 };
 
 struct record {

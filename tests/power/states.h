@@ -17,7 +17,7 @@
 #define FILE_MAX    (48u << 10) /* bytes of a file, in these tests */
 #define SECTOR      512u
 #define LINKS_MAX   192u
-#define WAITING_MAX 256u
+#define WAITING_MAX 1024u
 
 #define SEEN_MAX (1u << 18) /* states of one generation */
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agentd/wal/wal-backend.h"
+#include "ring/wal/wal-file.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
 #include "tests/power/recorder.h"
@@ -213,6 +214,64 @@ static void test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end
         fail_all(SB_WAL_URING);
 }
 
+/* ---- files that cannot be let go ---- */
+
+static uint64_t count_files(void)
+{
+        struct sb_wal_names names;
+        uint64_t count;
+
+        if (sb_wal_file_list(dir, &names))
+                return 0;
+        count = names.number_count;
+        sb_wal_file_list_end(&names);
+        return count;
+}
+
+/* Each call of a release fails once: the name's, and the sync of the directory. */
+static void test_files_that_could_not_go_go_with_the_next_ones(void)
+{
+        for (uint64_t call = 1; call <= 6; call++) {
+                struct sb_wal_writer *writer;
+
+                CHECK(begin_log(SB_WAL_SYNC) && !open_writer(&writer));
+                for (uint32_t i = 0; i < BATCHES - 1; i++)
+                        CHECK(!write_next(writer));
+                CHECK(count_files() > 4);
+                recorder.fail_at = recorder.calls + call;
+                recorder.error = -EIO;
+                present.released = present.sequence;
+                CHECK_EQ(sb_wal_writer_release(writer, present.cut), -EIO);
+                CHECK(count_files() > 1);
+                CHECK(!sb_wal_writer_release(writer, present.cut));
+                CHECK_EQ(count_files(), 1);
+                CHECK(!write_next(writer));
+                sb_wal_writer_close(writer);
+                CHECK(!what_is_lost(true));
+                end_log();
+        }
+}
+
+/* A user removed a file by hand. */
+static void test_a_file_that_is_gone_already_holds_none_behind_it(void)
+{
+        struct sb_wal_writer *writer;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        CHECK(begin_log(SB_WAL_SYNC) && !open_writer(&writer));
+        for (uint32_t i = 0; i < BATCHES - 1; i++)
+                CHECK(!write_next(writer));
+        sb_wal_file_name(1, name);
+        CHECK(!unlinkat(dir, name, 0));
+        CHECK(!sb_wal_writer_release(writer, present.cut));
+        present.released = present.sequence;
+        CHECK_EQ(count_files(), 1);
+        CHECK(!write_next(writer));
+        sb_wal_writer_close(writer);
+        CHECK(!what_is_lost(true));
+        end_log();
+}
+
 /* ---- a real file system that cuts writes short ---- */
 
 static void cut_short(enum sb_wal_backend backend)
@@ -319,6 +378,8 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_sync_back_end);
         RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end);
+        RUN(test_files_that_could_not_go_go_with_the_next_ones);
+        RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
