@@ -26,6 +26,9 @@
 
 #define SPARES     1u
 #define BATCH_REST 10.0 /* times as long as a batch took, before --flush-bytes brings another */
+/* Marked buckets: with fewer the cut is held for so short that writers leave little behind, and
+ * what waits for the disk goes first. */
+#define TIDIED_FROM 1000u
 /* A copy goes on at this pace, unless the log grows so fast that it would not end in time. */
 #define COPY_BYTES    (256u << 10) /* a piece */
 #define COPY_PAUSE_NS UINT64_C(10000000)
@@ -445,6 +448,8 @@ static int wal_log_write(struct sb_wal_log *log)
                 r = wal_log_each(log);
         /* The disk may take its time, and memory be short. */
         sb_batch_release(&log->handle, &log->batch);
+        if (log->marked >= TIDIED_FROM)
+                sb_batch_tidy(&log->handle, &log->batch);
         if (!r)
                 r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
         if (!r)

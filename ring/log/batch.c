@@ -21,10 +21,15 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/unlogged.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/prune.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 
 #define BUCKETS_A_PIN 8u /* read under one pin: memory that others free waits for it */
+/* Groups of so many buckets between two steps of fetching them. */
+#define PIPE_APART  2u
+#define PIPE_GROUPS 8u /* a power of two, with space for three such steps */
 
 /* ---- marks ---- */
 
@@ -386,7 +391,6 @@ static bool batch_next_word(struct batch_walk *walk)
         return true;
 }
 
-/* The next group; its buckets are fetched. */
 static void batch_next_group(
         const struct sb_segment *segment, struct batch_walk *walk, struct batch_group *ret)
 {
@@ -400,9 +404,16 @@ static void batch_next_group(
                 walk->bits &= walk->bits - 1;
                 if (bucket >= segment->bucket_count)
                         continue; /* the marks are input */
-                __builtin_prefetch(&segment->buckets[bucket]);
                 ret->buckets[ret->count++] = bucket;
         }
+}
+
+static void batch_fetch_buckets(const struct sb_segment *segment, const struct batch_group *group)
+{
+        uint32_t i;
+
+        for (i = 0; i < group->count; i++)
+                __builtin_prefetch(&segment->buckets[group->buckets[i]]);
 }
 
 /* What a cell of a group leads to, as a hint: it may be free memory by now. 0: nothing. */
@@ -416,7 +427,7 @@ static uint64_t batch_peek(
                SB_OFFSET_MASK;
 }
 
-/* Fetch what a group's buckets lead to: all misses at once. */
+/* Then what a group's buckets lead to: all misses at once. */
 static void batch_fetch(const struct sb_segment *segment, const struct batch_group *group)
 {
         uint32_t cell;
@@ -452,6 +463,35 @@ static void batch_fetch_below(const struct sb_segment *segment, const struct sb_
         sb_model_unchecked_end();
 }
 
+/* Groups on their way: before one is read, those behind it are fetched, each by one step more. */
+struct batch_pipe {
+        struct batch_group groups[PIPE_GROUPS];
+        uint64_t at; /* of the group that is filled next */
+};
+
+static struct batch_group *batch_pipe_group(struct batch_pipe *pipe, uint64_t before)
+{
+        return &pipe->groups[(pipe->at - before) % PIPE_GROUPS];
+}
+
+/* The next group was filled. Return: the one that is to be read now; NULL: none is that far. */
+static const struct batch_group *batch_pipe_step(
+        const struct sb_segment *segment, const struct sb_batch *batch, struct batch_pipe *pipe)
+{
+        const struct batch_group *read = NULL;
+
+        batch_fetch_buckets(segment, batch_pipe_group(pipe, 0));
+        if (pipe->at >= PIPE_APART)
+                batch_fetch(segment, batch_pipe_group(pipe, PIPE_APART));
+        if (pipe->at >= 2 * PIPE_APART)
+                batch_fetch_below(segment, batch, batch_pipe_group(pipe, 2 * PIPE_APART));
+        if (pipe->at >= 3 * PIPE_APART)
+                read = batch_pipe_group(pipe, 3 * PIPE_APART);
+        pipe->at++;
+        batch_pipe_group(pipe, 0)->count = 0;
+        return read;
+}
+
 static int batch_read_group(struct sb_handle *handle, struct sb_batch *batch,
         const struct batch_group *group, const struct batch_sink *sink)
 {
@@ -471,25 +511,19 @@ int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_tak
         const struct batch_sink sink = {.take = take, .room = room, .context = context};
         const struct sb_segment *segment = &handle->segment;
         struct batch_walk walk = {.batch = batch, .all = batch->all || batch->whole};
-        struct batch_group groups[4];
-        uint64_t at;
+        struct batch_pipe pipe = {.at = 0};
+        const struct batch_group *group;
         int r = 0;
 
         if (SB_FAULT(BATCH_WHOLE_EARLY))
                 batch_ask_whole(handle, batch);
         walk.end = walk.all ? batch_words(&segment->geometry) : batch->marks.count;
-        /* Before a group is read, those behind it are fetched, each by one step more. */
-        for (at = 0; !r; at++) {
-                batch_next_group(segment, &walk, &groups[at % 4]);
-                if (at >= 1)
-                        batch_fetch(segment, &groups[(at - 1) % 4]);
-                if (at >= 2)
-                        batch_fetch_below(segment, batch, &groups[(at - 2) % 4]);
-                if (at >= 3 && !groups[(at - 3) % 4].count)
-                        break;
-                if (at >= 3)
-                        r = batch_read_group(handle, batch, &groups[(at - 3) % 4], &sink);
-        }
+        do {
+                batch_next_group(segment, &walk, batch_pipe_group(&pipe, 0));
+                group = batch_pipe_step(segment, batch, &pipe);
+                if (group)
+                        r = batch_read_group(handle, batch, group, &sink);
+        } while (!r && (!group || group->count));
         if (!r && !sb_snapshot_holds(handle, batch->snapshot, batch->cut) &&
                 !SB_FAULT(BATCH_UNHELD))
                 r = SB_E_LAPPED;
@@ -503,6 +537,84 @@ bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch)
         if (!SB_FAULT(BATCH_WHOLE_EARLY))
                 batch_ask_whole(handle, batch);
         return batch->whole && !was;
+}
+
+/* ---- tidying ---- */
+
+struct batch_tidy {
+        struct sb_handle *handle;
+        const struct sb_batch *batch;
+        struct batch_pipe pipe;
+};
+
+/* Whether something may be taken out of a cell's chain by a walk down it. Of what stays by its
+ * number, writers see to it themselves. Under a pin. */
+static bool batch_is_untidy(struct sb_handle *handle, uint64_t cell_number)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *cell = sb_cell_at(segment, cell_number);
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
+        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+        return version && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)) &&
+               sb_version_fits(segment, version) &&
+               (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
+}
+
+static void batch_tidy_group(struct sb_handle *handle, const struct batch_group *group)
+{
+        uint32_t i;
+
+        sb_pin(handle);
+        for (i = 0; i < group->count * SB_BUCKET_CELLS; i++) {
+                uint64_t number =
+                        SB_CELL_NUMBER(group->buckets[i / SB_BUCKET_CELLS], i % SB_BUCKET_CELLS);
+
+                if (batch_is_untidy(handle, number))
+                        sb_prune_own(handle, number);
+        }
+        sb_unpin(handle);
+        sb_work_due(handle);
+}
+
+static void batch_tidy_step(struct batch_tidy *tidy)
+{
+        const struct batch_group *group =
+                batch_pipe_step(&tidy->handle->segment, tidy->batch, &tidy->pipe);
+
+        if (group)
+                batch_tidy_group(tidy->handle, group);
+}
+
+static void batch_tidy_word(void *context, uint64_t word, uint64_t bits)
+{
+        struct batch_tidy *tidy = context;
+
+        for (; bits; bits &= bits - 1) {
+                struct batch_group *group = batch_pipe_group(&tidy->pipe, 0);
+                uint64_t bucket = word * 64 + (uint64_t)__builtin_ctzll(bits);
+
+                if (bucket >= tidy->handle->segment.bucket_count)
+                        return; /* the marks are input */
+                group->buckets[group->count++] = bucket;
+                if (group->count == BUCKETS_A_PIN)
+                        batch_tidy_step(tidy);
+        }
+}
+
+void sb_batch_tidy(struct sb_handle *handle, const struct sb_batch *batch)
+{
+        struct batch_tidy tidy = {.handle = handle, .batch = batch};
+        uint32_t i;
+
+        /* Fault BATCH_TIDIES_HELD: by the cuts that were open before. */
+        if (!SB_FAULT(BATCH_TIDIES_HELD))
+                sb_horizon_renew(handle);
+        /* Fault BATCH_TIDY_TAKES: the next batch does not get the marks. */
+        (SB_FAULT(BATCH_TIDY_TAKES) ? sb_unlogged_take : sb_unlogged_look)(
+                &handle->segment, batch_tidy_word, &tidy);
+        for (i = 0; i <= 3 * PIPE_APART; i++)
+                batch_tidy_step(&tidy);
 }
 
 /* ---- ending ---- */

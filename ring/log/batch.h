@@ -9,6 +9,7 @@
  *                  a mark may keep them; of those, what is above the last cut
  *      asks        whether a key went before it was logged: then it reads all keys
  *      releases    its cut: what is replaced from here on can go while the disk works
+ *      tidies      takes out what its cut alone had kept, which writers would come back for
  *      ends        once that is on the disk, with success; else the next batch has the same keys
  *
  * A process that is killed takes along what it has marked in its private list, so the next log's
@@ -100,6 +101,11 @@ int sb_batch_each(struct sb_handle *handle, struct sb_batch *batch, sb_batch_tak
 bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch);
 /* Behind the last sb_batch_each(): all is read, and the cut is needed no more. Not under a pin. */
 void sb_batch_release(struct sb_handle *handle, struct sb_batch *batch);
+/* Behind that: take out of the chains of all buckets that have changed since the batch began what
+ * no cut needs any more. It is what writers left there for this batch, and each of them would come
+ * back for it, and could build none of its versions in it. Not under a pin. Cost: a look at the
+ * open cuts, with a membarrier; a few steps for each such bucket. */
+void sb_batch_tidy(struct sb_handle *handle, const struct sb_batch *batch);
 /* End the batch; not under a pin. Its cut is released, if it was not. @durable: it survives power
  * loss, and so is `durable` now; keys that it says are deleted begin to go. Else the next one has
  * the same keys. */

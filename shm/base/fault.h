@@ -155,6 +155,8 @@
         X(BATCH_NEVER_WHOLE, "a batch does not ask whether keys went unlogged")                    \
         X(BATCH_WHOLE_EARLY, "a batch asks that before it reads the keys")                         \
         X(BATCH_RELEASE_UNSAID, "writers do not hear that a batch needs its cut no more")          \
+        X(BATCH_TIDIES_HELD, "what a batch left is tidied while its cut is held, and not behind")  \
+        X(BATCH_TIDY_TAKES, "tidying takes the marks of the next batch")                           \
         X(BATCH_UNHELD, "a batch reads at a cut that is not announced")                            \
         X(REMOVE_UNLOGGED, "a deleted key goes before the log knows of it, and says nothing")      \
         X(LOG_TOLD_EARLY, "a writer tells the log before it installs its version")                 \

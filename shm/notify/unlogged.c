@@ -117,24 +117,44 @@ void sb_unlogged_take(const struct sb_segment *segment, sb_unlogged_visit *visit
         unlogged_take_below(segment, segment->unlogged_levels - 1, 0, visit, context);
 }
 
-static uint64_t unlogged_count_below(
-        const struct sb_segment *segment, uint32_t level, uint64_t index)
-{
-        /* Relaxed: it is a guess by the time that it is used. */
-        uint64_t bits = sb_load_relaxed(&segment->unlogged[level][index]), count = 0;
+/* ---- looking ---- */
 
-        if (!level)
-                return (uint64_t)__builtin_popcountll(bits);
+static void unlogged_look_below(const struct sb_segment *segment, uint32_t level, uint64_t index,
+        sb_unlogged_visit *visit, void *context)
+{
+        /* Relaxed: marks that come meanwhile are seen or not. */
+        uint64_t bits = sb_load_relaxed(&segment->unlogged[level][index]);
+
+        if (!level) {
+                if (bits)
+                        visit(context, index, bits);
+                return;
+        }
         for (; bits; bits &= bits - 1) {
                 uint64_t below = index * 64 + (uint64_t)__builtin_ctzll(bits);
 
                 if (unlogged_is_word(segment, level - 1, below))
-                        count += unlogged_count_below(segment, level - 1, below);
+                        unlogged_look_below(segment, level - 1, below, visit, context);
         }
-        return count;
+}
+
+void sb_unlogged_look(const struct sb_segment *segment, sb_unlogged_visit *visit, void *context)
+{
+        unlogged_look_below(segment, segment->unlogged_levels - 1, 0, visit, context);
+}
+
+static void unlogged_count_word(void *context, uint64_t word, uint64_t bits)
+{
+        uint64_t *count = context;
+
+        (void)word;
+        *count += (uint64_t)__builtin_popcountll(bits);
 }
 
 uint64_t sb_unlogged_count(const struct sb_segment *segment)
 {
-        return unlogged_count_below(segment, segment->unlogged_levels - 1, 0);
+        uint64_t count = 0;
+
+        sb_unlogged_look(segment, unlogged_count_word, &count);
+        return count;
 }

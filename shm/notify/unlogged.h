@@ -59,6 +59,9 @@ void sb_unlogged_ask_above(const struct sb_segment *segment, uint64_t cut);
 typedef void sb_unlogged_visit(void *context, uint64_t word, uint64_t bits);
 void sb_unlogged_take(const struct sb_segment *segment, sb_unlogged_visit *visit, void *context);
 
+/* The same, and they stay. */
+void sb_unlogged_look(const struct sb_segment *segment, sb_unlogged_visit *visit, void *context);
+
 /* How many buckets are marked, about. Cost: a look at each word that has a mark. */
 uint64_t sb_unlogged_count(const struct sb_segment *segment);
 

@@ -461,6 +461,13 @@ bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct 
         return look.again || look.kept;
 }
 
+void sb_prune_own(struct sb_handle *handle, uint64_t cell_number)
+{
+        struct sb_prune_look look = {0};
+
+        sb_prune_look(handle, cell_number, &handle->horizon, &look);
+}
+
 /* Whether a cut, open or to come, reads what @version replaced. Fault BEHIND_UNASKED: none does. */
 static bool prune_behind_needed(
         struct sb_handle *handle, const struct sb_version *version, const struct sb_version *old)

@@ -150,6 +150,7 @@ static void log_batch_of(struct sb_handle *handle, struct world_log *log, uint32
         memcpy(batch->tags, outcome->tags, sizeof batch->tags);
         batch->written = batch->read && durable;
         sb_batch_release(handle, &log->batch);
+        sb_batch_tidy(handle, &log->batch);
         sb_batch_end(handle, &log->batch, batch->written);
         batch->copy_ends = batch->copies && !log->batch.copying;
         batch->ended = true;

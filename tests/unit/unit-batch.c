@@ -12,6 +12,7 @@
 #include "shm/keys/index.h"
 #include "shm/layout/report.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/unlogged.h"
@@ -435,6 +436,90 @@ static void test_writers_hear_that_a_batch_was_read(void)
         unmake_bus();
 }
 
+/* How many versions a key's chain has. */
+static uint32_t chain_of(const char *name)
+{
+        uint32_t count = 0;
+
+        sb_pin(&reader);
+        for (struct sb_version *version =
+                        sb_find_newest(&reader, name, 5, sb_hash_key(name, 5, reader.segment.seed));
+                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER; count++)
+                version = sb_version_at(
+                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&reader);
+        return count;
+}
+
+/* All keys, so that a tidying walk has its pipe full. */
+static bool put_all(const char *value)
+{
+        for (uint32_t i = 0; i < KEYS; i++) {
+                char name[8];
+
+                name_of(i, name);
+                if (put(&writer, name, value, strlen(value)))
+                        return false;
+        }
+        return true;
+}
+
+static uint32_t chains(void)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < KEYS; i++) {
+                char name[8];
+
+                name_of(i, name);
+                count += chain_of(name);
+        }
+        return count;
+}
+
+static void test_what_was_kept_for_a_batch_alone_goes_when_that_is_tidied(void)
+{
+        void *space = begin_log(16 << 20);
+
+        CHECK(space && put_all("a") && log_once(true) && chains() == KEYS);
+        CHECK(!sb_batch_begin(&reader, &batch));
+        CHECK(put_all("b") && read_batch() && chains() == 2 * KEYS);
+        sb_horizon_renew(&reader);
+        sb_batch_release(&reader, &batch);
+        sb_batch_tidy(&reader, &batch);
+        CHECK_EQ(chains(), KEYS);
+        end_batch(true);
+        /* The marks are as they were. */
+        taken = 0;
+        CHECK(log_once(true) && taken == KEYS && !strcmp(logged.keys[KEYS - 1].value, "b"));
+        free(space);
+        unmake_bus();
+}
+
+static void test_what_another_cut_or_a_rule_keeps_stays_when_a_batch_is_tidied(void)
+{
+        void *space = begin_log(16 << 20);
+        uint32_t snapshot;
+        uint64_t cut;
+
+        CHECK(space && !sb_keep_write(&writer, "key00", 5, false, SB_RULE_WORD(SB_RULE_LAST, 3)));
+        CHECK(put_all("a") && log_once(true));
+        CHECK(!sb_snapshot_open(&writer, &snapshot, &cut));
+        CHECK(!sb_batch_begin(&reader, &batch));
+        CHECK(put_all("b") && read_batch());
+        sb_batch_release(&reader, &batch);
+        sb_batch_tidy(&reader, &batch);
+        CHECK_EQ(chains(), 2 * KEYS);
+        sb_snapshot_close(&writer, snapshot);
+        (void)sb_clock_take_cut(&writer);
+        sb_batch_tidy(&reader, &batch);
+        CHECK_EQ(chains(), KEYS + 1);
+        CHECK_EQ(chain_of("key00"), 2);
+        end_batch(true);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- rules, long chains, little room ---- */
 
 static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(void)
@@ -628,6 +713,11 @@ static void test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between(v
                         bool durable = draw(4) != 0;
 
                         failed += !durable;
+                        if (draw(2)) {
+                                sb_batch_release(&reader, &batch);
+                                CHECK(do_some());
+                                sb_batch_tidy(&reader, &batch);
+                        }
                         end_batch(durable);
                         if (copying && !batch.copying) {
                                 copies++;
@@ -659,6 +749,8 @@ int main(int argc, char **argv)
         RUN(test_where_memory_is_short_it_goes_and_the_batch_is_whole);
         RUN(test_while_the_disk_works_nothing_is_kept_for_the_batch);
         RUN(test_writers_hear_that_a_batch_was_read);
+        RUN(test_what_was_kept_for_a_batch_alone_goes_when_that_is_tidied);
+        RUN(test_what_another_cut_or_a_rule_keeps_stays_when_a_batch_is_tidied);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
         RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);

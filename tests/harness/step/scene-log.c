@@ -133,6 +133,7 @@ bool scene_log(struct scene *of, const struct act *act, struct result *ret)
         if (!ret->code)
                 memcpy(ret->seen, disk_staged(of), sizeof(ret->seen));
         sb_batch_release(handle, &log->batch);
+        sb_batch_tidy(handle, &log->batch);
         if (!ret->code && durable)
                 of->disk.current = !of->disk.current;
         sb_batch_end(handle, &log->batch, !ret->code && durable);
