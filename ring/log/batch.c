@@ -561,7 +561,8 @@ static bool batch_is_untidy(struct sb_handle *handle, uint64_t cell_number)
                (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
 }
 
-static void batch_tidy_group(struct sb_handle *handle, const struct batch_group *group)
+static void batch_tidy_group(
+        struct sb_handle *handle, const struct sb_batch *batch, const struct batch_group *group)
 {
         uint32_t i;
 
@@ -571,7 +572,7 @@ static void batch_tidy_group(struct sb_handle *handle, const struct batch_group 
                         SB_CELL_NUMBER(group->buckets[i / SB_BUCKET_CELLS], i % SB_BUCKET_CELLS);
 
                 if (batch_is_untidy(handle, number))
-                        sb_prune_own(handle, number);
+                        sb_prune_since(handle, number, batch->cut);
         }
         sb_unpin(handle);
         sb_work_due(handle);
@@ -583,7 +584,7 @@ static void batch_tidy_step(struct batch_tidy *tidy)
                 batch_pipe_step(&tidy->handle->segment, tidy->batch, &tidy->pipe);
 
         if (group)
-                batch_tidy_group(tidy->handle, group);
+                batch_tidy_group(tidy->handle, tidy->batch, group);
 }
 
 static void batch_tidy_word(void *context, uint64_t word, uint64_t bits)

@@ -102,9 +102,10 @@ bool sb_batch_turns_whole(struct sb_handle *handle, struct sb_batch *batch);
 /* Behind the last sb_batch_each(): all is read, and the cut is needed no more. Not under a pin. */
 void sb_batch_release(struct sb_handle *handle, struct sb_batch *batch);
 /* Behind that: take out of the chains of all buckets that have changed since the batch began what
- * no cut needs any more. It is what writers left there for this batch, and each of them would come
- * back for it, and could build none of its versions in it. Not under a pin. Cost: a look at the
- * open cuts, with a membarrier; a few steps for each such bucket. */
+ * no cut needs any more, of what was replaced behind the batch's cut. Writers left it there for
+ * this batch, and each of them would come back for it, and could build none of its versions in it.
+ * Not under a pin. Cost: a look at the open cuts, with a membarrier; a few steps for each such
+ * bucket, however much other cuts keep below. */
 void sb_batch_tidy(struct sb_handle *handle, const struct sb_batch *batch);
 /* End the batch; not under a pin. Its cut is released, if it was not. @durable: it survives power
  * loss, and so is `durable` now; keys that it says are deleted begin to go. Else the next one has

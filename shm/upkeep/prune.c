@@ -461,9 +461,9 @@ bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct 
         return look.again || look.kept;
 }
 
-void sb_prune_own(struct sb_handle *handle, uint64_t cell_number)
+void sb_prune_since(struct sb_handle *handle, uint64_t cell_number, uint64_t since)
 {
-        struct sb_prune_look look = {0};
+        struct sb_prune_look look = {.since = since};
 
         sb_prune_look(handle, cell_number, &handle->horizon, &look);
 }

@@ -51,8 +51,9 @@ struct sb_prune_look {
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look);
 
-/* Under a pin: take out of the cell's chain what no cut needs by the handle's own horizon. */
-void sb_prune_own(struct sb_handle *handle, uint64_t cell_number);
+/* The same by the handle's own horizon, and no more of it than what was superseded at @since or
+ * later. */
+void sb_prune_since(struct sb_handle *handle, uint64_t cell_number, uint64_t since);
 
 /* Under a pin, where no rule applies: the same for @old alone, which this handle has just replaced
  * with the stamped @version. It goes by the handle's own prune horizon, without a new look: the

@@ -520,6 +520,26 @@ static void test_what_another_cut_or_a_rule_keeps_stays_when_a_batch_is_tidied(v
         unmake_bus();
 }
 
+/* A thousand cuts may keep as many versions of a key, and the log walks over many keys. */
+static void test_what_was_kept_before_a_batch_is_not_walked_over_when_it_is_tidied(void)
+{
+        void *space = begin_log(16 << 20);
+        uint32_t snapshot;
+        uint64_t cut;
+
+        CHECK(space && put_all("a") && !sb_snapshot_open(&writer, &snapshot, &cut));
+        CHECK(put_all("b") && log_once(true) && chains() == 2 * KEYS);
+        sb_snapshot_close(&writer, snapshot);
+        CHECK(!sb_batch_begin(&reader, &batch));
+        CHECK(put_all("c") && read_batch() && chains() == 3 * KEYS);
+        sb_batch_release(&reader, &batch);
+        sb_batch_tidy(&reader, &batch);
+        CHECK_EQ(chains(), 2 * KEYS);
+        end_batch(true);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- rules, long chains, little room ---- */
 
 static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(void)
@@ -751,6 +771,7 @@ int main(int argc, char **argv)
         RUN(test_writers_hear_that_a_batch_was_read);
         RUN(test_what_was_kept_for_a_batch_alone_goes_when_that_is_tidied);
         RUN(test_what_another_cut_or_a_rule_keeps_stays_when_a_batch_is_tidied);
+        RUN(test_what_was_kept_before_a_batch_is_not_walked_over_when_it_is_tidied);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
         RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
