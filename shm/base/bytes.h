@@ -9,6 +9,23 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+/* All ones where two times 16 bytes are the same. */
+static inline __m128i sb_bytes_match_pair(const unsigned char *a, const unsigned char *b)
+{
+        return _mm_cmpeq_epi8(
+                _mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+}
+/* Whether @len bytes, 16 to 32, are equal: as pairs of words that overlap. */
+static inline bool sb_bytes_same_four_words(
+        const unsigned char *a, const unsigned char *b, uint64_t len)
+{
+        return _mm_movemask_epi8(_mm_and_si128(sb_bytes_match_pair(a, b),
+                       sb_bytes_match_pair(a + len - 16, b + len - 16))) == 0xffff;
+}
+#else
 /* Whether @len bytes, 16 to 32, are equal: as words that overlap. */
 static inline bool sb_bytes_same_four_words(
         const unsigned char *a, const unsigned char *b, uint64_t len)
@@ -22,6 +39,7 @@ static inline bool sb_bytes_same_four_words(
         return ((words[0] ^ words[2]) | (words[1] ^ words[3]) | (words[4] ^ words[6]) |
                        (words[5] ^ words[7])) == 0;
 }
+#endif
 
 /* The same for 8 to 16 bytes. */
 static inline bool sb_bytes_same_two_words(
