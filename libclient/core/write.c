@@ -206,17 +206,24 @@ static inline __attribute__((always_inline)) bool write_quick_reserved(
 }
 
 /* Write without wishes, on a bus that serves, over a value, of a key of any length that can be one.
- * Return: as sb_overwrite(), with *ret_rev set unless it is SB_OVERWRITE_LEFT. */
+ * The key's bucket is fetched before the bus and the wishes are asked. Return: as sb_overwrite(),
+ * with *ret_rev set unless it is SB_OVERWRITE_LEFT. */
 static inline __attribute__((always_inline)) enum sb_overwritten write_quick(struct sb_bus *bus,
-        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value, uint64_t *ret_rev)
+        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
 {
+        uint64_t hash = sb_find_hash(&bus->handle, key.data, key.len);
         enum sb_overwritten done;
         struct sb_op_result result;
 
+        sb_find_fetch_bucket(&bus->handle, hash);
+        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_writable(bus)) || SB_UNLIKELY(!bus->plain) ||
+                SB_UNLIKELY(!value.data))
+                return SB_OVERWRITE_LEFT;
         if (SB_UNLIKELY(write_quick_reserved(key.data, key.len)))
                 return SB_OVERWRITE_LEFT;
-        done = sb_overwrite(
-                &bus->handle, key.data, key.len, value.data, value.len, expected_rev, &result);
+        done = sb_overwrite(&bus->handle, key.data, key.len, hash, value.data, value.len,
+                expected_rev, &result);
         if (SB_LIKELY(done != SB_OVERWRITE_LEFT) && ret_rev)
                 *ret_rev = result.rev;
         return done;
@@ -227,16 +234,15 @@ static inline __attribute__((always_inline)) enum sb_overwritten write_short(str
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
-        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_writable(bus)) || SB_UNLIKELY(!bus->plain) ||
-                SB_UNLIKELY(!key.data) || SB_UNLIKELY(!value.data))
+        if (SB_UNLIKELY(!key.data))
                 return SB_OVERWRITE_LEFT;
         if (SB_LIKELY(sb_find_two_words(key.len)))
-                return write_quick(bus, expected_rev, key, value, ret_rev);
+                return write_quick(bus, expected_rev, key, value, how, ret_rev);
         if (SB_LIKELY(sb_find_four_words(key.len)))
-                return write_quick(bus, expected_rev, key, value, ret_rev);
+                return write_quick(bus, expected_rev, key, value, how, ret_rev);
         if (SB_UNLIKELY(!sb_find_takes(&bus->handle, key.len)))
                 return SB_OVERWRITE_LEFT;
-        return write_quick(bus, expected_rev, key, value, ret_rev);
+        return write_quick(bus, expected_rev, key, value, how, ret_rev);
 }
 
 /* Write the long way. It checks lengths and @how; the caller has checked the expected revision.

@@ -292,8 +292,8 @@ enum sb_overwritten { SB_OVERWRITE_DONE, SB_OVERWRITE_CONFLICT, SB_OVERWRITE_LEF
 /* Overwrites the value of a key. Lengths may be any that the segment takes: the caller has asked
  * sb_find_takes() about the key's. @expected_rev as in struct sb_op_write. */
 static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
-        struct sb_handle *handle, const void *key, uint64_t key_len, const void *value,
-        uint64_t value_len, uint64_t expected_rev, struct sb_op_result *ret)
+        struct sb_handle *handle, const void *key, uint64_t key_len, uint64_t hash,
+        const void *value, uint64_t value_len, uint64_t expected_rev, struct sb_op_result *ret)
 {
         const uint64_t most = SB_OVERWRITE_MAX - SB_OVERWRITE_MIN;
         struct sb_overwrite_block block;
@@ -312,8 +312,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
          * now: so it comes back while the key is looked for, and not behind that. */
         sb_prefetch_write(handle->segment.base + block.offset);
         era = sb_find_pin(handle);
-        if (SB_UNLIKELY(!sb_find_plain(
-                    handle, key, key_len, sb_find_hash(handle, key, key_len), era, &found))) {
+        if (SB_UNLIKELY(!sb_find_plain(handle, key, key_len, hash, era, &found))) {
                 sb_overwrite_leave(handle, &block);
                 return SB_OVERWRITE_LEFT;
         }

@@ -609,7 +609,8 @@ SB_FIND_FLAT int sb_op_write(
 
         if (SB_LIKELY(write->kind == SB_VERSION_VALUE) &&
                 SB_LIKELY(sb_find_takes(handle, write->key_len)))
-                done = sb_overwrite(handle, write->key, write->key_len, write->value,
+                done = sb_overwrite(handle, write->key, write->key_len,
+                        sb_find_hash(handle, write->key, write->key_len), write->value,
                         write->value_len, write->expected_rev, ret);
         if (SB_LIKELY(done == SB_OVERWRITE_DONE))
                 return 0;

@@ -37,14 +37,19 @@ static void test_a_copy_has_each_byte_and_touches_no_other(void)
         }
 }
 
+static uint64_t hash_of(const unsigned char *key, uint64_t key_len)
+{
+        return sb_hash_key(key, key_len, writer.segment.seed);
+}
+
 /* A key has a value, and this writer has blocks of its size: then the short way does it. */
 __attribute__((noipa)) static bool overwrite(
         const unsigned char *key, uint64_t key_len, const unsigned char *value, uint64_t value_len)
 {
         struct sb_op_result result;
 
-        return sb_overwrite(&writer, key, key_len, value, value_len, SB_OP_ANY_REV, &result) ==
-               SB_OVERWRITE_DONE;
+        return sb_overwrite(&writer, key, key_len, hash_of(key, key_len), value, value_len,
+                       SB_OP_ANY_REV, &result) == SB_OVERWRITE_DONE;
 }
 
 static bool has(
@@ -124,13 +129,14 @@ static void test_another_revision_than_was_expected_is_told_the_short_way(void)
         CHECK_EQ(result.rev, 2);
         for (uint32_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
                 result.rev = 77;
-                CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), value, sizeof(value), others[i],
-                                 &result),
+                CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), hash_of(key, sizeof(key)), value,
+                                 sizeof(value), others[i], &result),
                         SB_OVERWRITE_CONFLICT);
                 CHECK_EQ(result.rev, 2);
                 CHECK_EQ(sb_load_relaxed(&writer.record->pin), 0);
         }
-        CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), value, sizeof(value), 2, &result),
+        CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), hash_of(key, sizeof(key)), value,
+                         sizeof(value), 2, &result),
                 SB_OVERWRITE_DONE);
         CHECK_EQ(result.rev, 3);
         unmake_bus();
