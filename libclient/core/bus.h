@@ -241,6 +241,17 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(
 #endif
 }
 
+/* Kind and writer, in one store: stores are what a core has fewest of. */
+static inline __attribute__((always_inline)) void sb_bus_put_kind(
+        struct sb_guard *guard, uint32_t kind, uint32_t writer)
+{
+        const uint32_t words[2] = {kind, writer};
+
+        static_assert(offsetof(struct sb_guard, writer) == offsetof(struct sb_guard, kind) + 4,
+                "side by side");
+        memcpy(&guard->kind, words, sizeof(words));
+}
+
 /* Read the transaction's number, which lies behind the value that @guard holds. Return: 0. */
 int sb_bus_guard_txn(struct sb_guard *guard);
 
@@ -257,7 +268,7 @@ void sb_bus_guard_fill_private(
  * caller that reads the address of the value, or releases the guard, would wait for the length and
  * the writer, which is a whole cache miss.
  *
- * @shape: the version's, as it was loaded and checked (sb_version_shape(), sb_find_plain()).
+ * @shape: the version's, as it was loaded and checked (sb_version_shape(), sb_find_by_word()).
  *
  * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
@@ -269,12 +280,11 @@ static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus
         ret_guard->value.data = version->bytes + key_len;
         sb_bus_clear_pair(&ret_guard->old_value);
         sb_bus_clear_pair(&ret_guard->txn);
-        ret_guard->kind = SB_VALUE;
         ret_guard->bus = bus;
         ret_guard->reserved[0] = ticket;
         sb_compiler_barrier();
         ret_guard->value.len = SB_SHAPE_VALUE_LEN(shape);
-        ret_guard->writer = SB_SHAPE_WRITER(shape);
+        sb_bus_put_kind(ret_guard, SB_VALUE, SB_SHAPE_WRITER(shape));
         sb_bus_put_rev(ret_guard, version);
         if (SB_UNLIKELY(shape & (uint64_t)SB_VERSION_HAS_TXN << 12))
                 return sb_bus_guard_txn(ret_guard);

@@ -52,28 +52,25 @@ static __attribute__((noinline)) int read_get_long(
                 sb_version_shape(&bus->handle.segment, version), ret_guard);
 }
 
-/* A get, the short way, of a key with data. Return: as sb_get(). */
+/* A get, the short way, of a key with data. Its bucket is fetched before the bus is asked anything.
+ * Return: as sb_get(). */
 static inline __attribute__((always_inline)) int read_get_short(
         struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
-        struct sb_handle *handle;
+        struct sb_handle *handle = &bus->handle;
+        uint64_t hash = sb_find_hash(handle, key.data, key.len);
         struct sb_found found;
         uint64_t ticket;
 
+        sb_find_fetch_bucket(handle, hash);
         if (SB_UNLIKELY(!sb_bus_usable(bus)))
                 return read_get_long(bus, key, ret_guard);
-        handle = &bus->handle;
         ticket = bus->quick + 1;
         if (SB_UNLIKELY(!(ticket & 1)))
                 return read_get_long(bus, key, ret_guard);
-        if (SB_UNLIKELY(!sb_find_plain(handle, key.data, key.len,
-                    sb_find_hash(handle, key.data, key.len), sb_find_pin(handle), &found))) {
-                /* The long way may end before it pins. */
-                sb_find_unpin(handle);
+        if (SB_UNLIKELY(!sb_find_hold(handle, key.data, key.len, hash, 0, &found)))
                 return read_get_long(bus, key, ret_guard);
-        }
         bus->quick = ticket;
-        sb_find_hold_and_unpin(handle, 0, found.offset);
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, found.shape, ret_guard);
 }
 
@@ -315,7 +312,7 @@ void sb_guard_release(struct sb_guard *guard)
         bus->quick = ticket + 1;
         /* Relaxed: as in sb_bus_detached(). */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) == SB_BUS_ALIVE))
-                sb_guard_set_near(&bus->handle, 0, 0);
+                sb_guard_set(&bus->handle, 0, 0);
         else
                 read_release_apart(bus, 0);
 }

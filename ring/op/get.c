@@ -75,23 +75,33 @@ static __attribute__((noinline)) bool get_at_long(struct sb_handle *handle, cons
         return held;
 }
 
+#define NEWEST UINT64_MAX /* a cut that contains all versions */
+
+/* The short way: it finds the newest version. If that is in the cut, it is what was current in it.
+ * Fault GET_AT_NEWEST: it always is. Return: whether the guard word holds *ret_version. */
+static inline __attribute__((always_inline)) bool get_hold_at(struct sb_handle *handle,
+        struct sb_word64 *cell, const void *key, uint64_t key_len, uint64_t cut,
+        uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+
+        if (SB_UNLIKELY(!sb_find_hold_in(handle, cell, key, key_len, guard_index, &found)))
+                return false;
+        if (cut != NEWEST && SB_UNLIKELY(found.stamp > cut) && !SB_FAULT(GET_AT_NEWEST)) {
+                sb_guard_set(handle, guard_index, 0);
+                return false;
+        }
+        *ret_version = found.version;
+        return true;
+}
+
 SB_FIND_FLAT int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
-        struct sb_found found;
-        bool held = true;
+        bool held = get_hold_at(handle, sb_find_cell(handle, sb_find_hash(handle, key, key_len)),
+                            key, key_len, cut, guard_index, ret_version) ||
+                    get_at_long(handle, key, key_len, cut, guard_index, ret_version);
 
-        /* The short way finds the newest version. If that is in the cut, it is what was current in
-         * it. */
-        if (SB_UNLIKELY(guard_index >= handle->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(handle, key, key_len, sb_find_hash(handle, key, key_len),
-                        sb_find_pin(handle), &found)) ||
-                SB_UNLIKELY(found.stamp > cut)) {
-                held = get_at_long(handle, key, key_len, cut, guard_index, ret_version);
-        } else {
-                sb_find_hold_and_unpin(handle, guard_index, found.offset);
-                *ret_version = found.version;
-        }
         if (sb_snapshot_holds(handle, snapshot, cut))
                 return held ? 0 : SB_E_NOT_FOUND;
         if (held)
@@ -102,38 +112,15 @@ SB_FIND_FLAT int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_
 SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t guard_index, struct sb_version **ret_version)
 {
-        struct sb_found found;
-
-        if (SB_UNLIKELY(guard_index >= handle->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(handle, key, key_len, sb_find_hash(handle, key, key_len),
-                        sb_find_pin(handle), &found)))
-                return get_long(handle, key, key_len, guard_index, ret_version);
-        sb_find_hold_and_unpin(handle, guard_index, found.offset);
-        *ret_version = found.version;
-        return 0;
+        return get_hold_at(handle, sb_find_cell(handle, sb_find_hash(handle, key, key_len)), key,
+                       key_len, NEWEST, guard_index, ret_version)
+                       ? 0
+                       : get_long(handle, key, key_len, guard_index, ret_version);
 }
 
 /* Keys of which the memory is fetched at once: somewhat more cache misses than a core keeps in
  * flight. */
 #define TOGETHER 32u
-
-/* Behind a slow key, of which the read ended the pin of @era; fault GET_MANY_NO_PIN: that one has
- * to do. */
-static inline __attribute__((always_inline)) uint64_t get_pin_again(
-        struct sb_handle *handle, uint64_t era)
-{
-        return SB_FAULT(GET_MANY_NO_PIN) ? era : sb_find_pin(handle);
-}
-
-#define NEWEST UINT64_MAX /* a cut that contains all versions */
-
-/* Whether the newest version of a key, which the short way found, is what was current at @cut;
- * fault GET_MANY_AT_NEWEST: it always is. */
-static inline __attribute__((always_inline)) bool get_in_cut(
-        const struct sb_found *found, uint64_t cut)
-{
-        return cut == NEWEST || SB_LIKELY(found->stamp <= cut) || SB_FAULT(GET_MANY_AT_NEWEST);
-}
 
 static inline __attribute__((always_inline)) bool get_slow(struct sb_handle *handle,
         const struct sb_op_key *key, uint64_t cut, uint32_t guard_index,
@@ -145,16 +132,13 @@ static inline __attribute__((always_inline)) bool get_slow(struct sb_handle *han
         return get_at_long(handle, key->data, (uint32_t)key->len, cut, guard_index, ret_version);
 }
 
-/* Gets up to TOGETHER keys at a cut, or NEWEST, under one pin: first all buckets come, then all
- * versions. */
+/* Gets up to TOGETHER keys at a cut, or NEWEST: first all buckets come, then all versions. */
 static inline __attribute__((always_inline)) void get_together(struct sb_handle *handle,
         const struct sb_op_key *keys, uint32_t count, uint64_t cut, const uint32_t *guard_indexes,
         struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
         struct sb_word64 *cells[TOGETHER];
-        struct sb_found found;
-        uint64_t era;
         uint32_t i;
 
         for (i = 0; i < count; i++) {
@@ -163,22 +147,11 @@ static inline __attribute__((always_inline)) void get_together(struct sb_handle 
         }
         for (i = 0; i < count; i++)
                 cells[i] = sb_find_fetch_version(handle, hash[i]);
-        era = sb_find_pin(handle);
-        for (i = 0; i < count; i++) {
-                if (SB_LIKELY(sb_find_plain_in(
-                            handle, cells[i], keys[i].data, keys[i].len, era, &found)) &&
-                        get_in_cut(&found, cut)) {
-                        sb_guard_set(handle, guard_indexes[i], found.offset);
-                        ret_versions[i] = found.version;
-                        continue;
-                }
-                /* Guards hold what was found so far, so another pin may take this one's
-                 * place. */
-                if (!get_slow(handle, &keys[i], cut, guard_indexes[i], &ret_versions[i]))
+        for (i = 0; i < count; i++)
+                if (SB_UNLIKELY(!get_hold_at(handle, cells[i], keys[i].data, keys[i].len, cut,
+                            guard_indexes[i], &ret_versions[i])) &&
+                        !get_slow(handle, &keys[i], cut, guard_indexes[i], &ret_versions[i]))
                         ret_versions[i] = NULL;
-                era = get_pin_again(handle, era);
-        }
-        sb_find_unpin(handle);
 }
 
 SB_FIND_FLAT void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys,

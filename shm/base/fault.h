@@ -208,8 +208,9 @@
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
-        X(GET_MANY_NO_PIN, "a batch of gets reads on without a new pin behind a slow key")         \
-        X(GET_MANY_AT_NEWEST, "a batch at a cut gives what is newer than the cut")                 \
+        X(HOLD_LATE, "a get without a pin sets its guard behind the look at the cell")             \
+        X(HOLD_UNASKED, "a get without a pin does not look at the cell again")                     \
+        X(GET_AT_NEWEST, "a get at a cut gives what is newer than the cut")                        \
         X(GET_MANY_AT_UNASKED, "a batch at a cut is believed though the cut was taken away")       \
         X(TXN_MANY_NOT_NOTED, "a serializable transaction does not note the keys of a batch")      \
         X(DELETE_RANGE_BLIND, "keys that come while a range is deleted are no conflict")           \

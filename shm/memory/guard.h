@@ -9,9 +9,17 @@
  * the end of the one before, and raises it again before the next guard beyond: reclaimers read the
  * guards of now, not as many as there once were.
  *
+ * There are two ways to a guard. Under a pin that covers the block, a client sets it, and then
+ * unpins. Without a pin, a client publishes it and then looks whether the word that named the block
+ * still says so; before that it reads nothing of the block. This is a hazard pointer (Michael, IEEE
+ * TPDS 2004) without the reader's fence: the membarrier of a reclaimer takes its place, as for
+ * pins. If the word names the block, the block was linked when the guard was there; if it does not,
+ * the guard means nothing, and holds for a moment whatever block there is.
+ *
  * Always true: only the owner writes its guard words, and the reaper of a dead owner. Reclaimers
- * read the words of all records, up to each owner's guard_high, after they have read all pins: a
- * block passes from its reader's pin to its guard without a gap (model: hold).
+ * read the words of all records, up to each owner's guard_high, after the membarrier that follows
+ * the unlink, and after they have read all pins: so a block passes from its reader's pin to its
+ * guard without a gap (model: hold).
  */
 #ifndef SB_MEMORY_GUARD_H
 #define SB_MEMORY_GUARD_H
@@ -27,21 +35,36 @@ struct sb_word64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_record *record, uint32_t index);
 /* sb_guard_set() for a word outside the record. */
 void sb_guard_set_far(struct sb_handle *handle, uint32_t index, uint64_t offset);
+/* Whether a guard word lies in the record itself, as word 0 always does. */
+static inline __attribute__((always_inline)) bool sb_guard_is_near(
+        const struct sb_handle *handle, uint32_t index)
+{
+        return (__builtin_constant_p(index) && index == 0) ||
+               SB_LIKELY(index < handle->segment.geometry.guard_inline);
+}
 /* Let the caller's guard word @index hold the block at @offset; 0 lets go. Called under the pin
  * that protects the block. sb_guard_grow() must have been called for this index once. */
-static inline void sb_guard_set(struct sb_handle *handle, uint32_t index, uint64_t offset)
+static inline __attribute__((always_inline)) void sb_guard_set(
+        struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         /* R:guard > A:guard. Before the unpin: a reclaimer that saw no pin sees the guard. */
-        if (SB_LIKELY(index < handle->segment.geometry.guard_inline))
+        if (sb_guard_is_near(handle, index))
                 sb_store_release(&handle->guards.words[index], offset);
         else
                 sb_guard_set_far(handle, index, offset);
 }
-/* The same for a word that lies in the record, for the short way of a get. */
-static inline void sb_guard_set_near(struct sb_handle *handle, uint32_t index, uint64_t offset)
+/* The same without a pin: behind this the caller looks again at the word that named the block. */
+static inline __attribute__((always_inline)) void sb_guard_publish(
+        struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
-        /* R:guard > A:guard. The guard takes over from the pin. */
-        sb_store_release(&handle->guards.words[index], offset);
+        /* No fence, as in sb_pin_publish(): a reclaimer flushes this store out with its membarrier
+         * before it reads the guards. R:guard > A:guard. What was read under the guard
+         * that was in this word before is read before: a reclaimer may see this one alone. */
+        if (sb_guard_is_near(handle, index))
+                sb_store_release(&handle->guards.words[index], offset);
+        else
+                sb_guard_set_far(handle, index, offset);
+        sb_compiler_barrier(); /* The compiler, too, keeps the look behind the store. */
 }
 /* For a handle that begins. */
 static inline void sb_guard_init(struct sb_handle *handle)

@@ -93,7 +93,9 @@ static inline __attribute__((always_inline)) struct sb_word64 *sb_find_cell(
 }
 
 /* Two steps by which the memory of many keys is fetched at once: first all buckets, then all
- * versions. No pin is needed: nothing is followed. */
+ * versions. No pin is needed: nothing is followed. The first step serves a single key, too: before
+ * all else in a call, so that the bucket of the next call comes while the version of this one
+ * does (docs/benchmarks.md). */
 static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t hash)
 {
         __builtin_prefetch(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
@@ -110,6 +112,9 @@ static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *ha
         at = handle->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
         __builtin_prefetch(at);
         __builtin_prefetch(at + SB_LINE);
+        /* Small blocks that begin within a line mostly take a third one. */
+        if ((uintptr_t)at % SB_LINE)
+                __builtin_prefetch(at + 2 * SB_LINE);
         return cell;
 }
 
@@ -136,23 +141,6 @@ static inline void sb_find_unpin(struct sb_handle *handle)
         /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
         sb_store_release(&handle->record->pin, 0);
 }
-/* Fault GUARD_AFTER_UNPIN. */
-static inline void sb_find_unpin_and_hold(struct sb_handle *handle, uint32_t index, uint64_t offset)
-{
-        sb_find_unpin(handle);
-        sb_guard_set_near(handle, index, offset);
-}
-/* The end of a get, in this order: so no moment is without either. */
-static inline void sb_find_hold_and_unpin(struct sb_handle *handle, uint32_t index, uint64_t offset)
-{
-        if (SB_FAULT(GUARD_AFTER_UNPIN)) {
-                sb_find_unpin_and_hold(handle, index, offset);
-                return;
-        }
-        sb_guard_set_near(handle, index, offset);
-        sb_find_unpin(handle);
-}
-
 /* Whether the keys are the same, both of @len bytes. */
 static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
 {
@@ -190,23 +178,16 @@ static inline bool sb_find_is_stamp(uint64_t stamp)
                ((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp);
 }
 
-/* Under the pin of sb_find_pin(), with the era that it returned: the newest value of a key with a
- * cell that may be @cell. False says nothing about the key. */
-static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_handle *handle,
-        struct sb_word64 *cell, const void *key, uint64_t key_len, uint64_t era,
+/* The newest value of a key, by the word that was in a cell that may be its own. What the word
+ * names is protected. False says nothing about the key. */
+static inline __attribute__((always_inline)) bool sb_find_by_word(struct sb_handle *handle,
+        struct sb_word64 *cell, uint64_t word, const void *key, uint64_t key_len,
         struct sb_found *ret)
 {
         const struct sb_segment *segment = &handle->segment;
         struct sb_version *version;
-        uint64_t word, offset, shape, stamp;
+        uint64_t offset, shape, stamp;
 
-        if (SB_UNLIKELY(!cell))
-                return false;
-        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and the pin
-         * covers it. */
-        word = sb_load_acquire(cell);
-        if (!sb_find_covers(segment, era))
-                return false;
         offset = word & SB_OFFSET_MASK;
         if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) ||
                 SB_UNLIKELY(word & SB_CELL_FROZEN))
@@ -225,7 +206,6 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_han
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        sb_find_pin_late(handle, era);
         *ret = (struct sb_found){.cell = cell,
                 .word = word,
                 .version = version,
@@ -235,11 +215,67 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_han
         return true;
 }
 
-/* The same, by the key's hash. */
+/* Under the pin of sb_find_pin(), with the era that it returned: the newest value of a key. False
+ * says nothing about the key. */
 static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_handle *handle,
         const void *key, uint64_t key_len, uint64_t hash, uint64_t era, struct sb_found *ret)
 {
-        return sb_find_plain_in(handle, sb_find_cell(handle, hash), key, key_len, era, ret);
+        struct sb_word64 *cell = sb_find_cell(handle, hash);
+        uint64_t word;
+
+        if (SB_UNLIKELY(!cell))
+                return false;
+        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and the pin
+         * covers it. */
+        word = sb_load_acquire(cell);
+        if (!sb_find_covers(&handle->segment, era) ||
+                !sb_find_by_word(handle, cell, word, key, key_len, ret))
+                return false;
+        sb_find_pin_late(handle, era);
+        return true;
+}
+
+/* Let guard word @index hold what @cell names, by its @word. Return: whether the cell names it
+ * still. Faults HOLD_LATE: the look comes before the guard; HOLD_UNASKED: it is not asked. */
+static inline __attribute__((always_inline)) bool sb_find_hold_cell(
+        struct sb_handle *handle, const struct sb_word64 *cell, uint64_t word, uint32_t index)
+{
+        bool same;
+
+        if (!SB_FAULT(HOLD_LATE))
+                sb_guard_publish(handle, index, word & SB_OFFSET_MASK);
+        /* A:publish. The version is complete. It was linked when the guard was there: so a client
+         * that frees it has unlinked it later, and sees the guard behind its membarrier. If the
+         * block was free in between, and is linked here once more, it is this key's newest. */
+        same = sb_load_acquire(cell) == word || SB_FAULT(HOLD_UNASKED);
+        if (SB_FAULT(HOLD_LATE))
+                sb_guard_publish(handle, index, word & SB_OFFSET_MASK);
+        return same;
+}
+
+/* The newest value of a key with a cell that may be @cell, without a pin: guard word @index, which
+ * is free, holds it. False says nothing about the key; then the word holds nothing. */
+static inline __attribute__((always_inline)) bool sb_find_hold_in(struct sb_handle *handle,
+        struct sb_word64 *cell, const void *key, uint64_t key_len, uint32_t index,
+        struct sb_found *ret)
+{
+        uint64_t word;
+
+        if (SB_UNLIKELY(!cell) || (SB_FIND_KEY_MIN > 1 && key_len < SB_FIND_KEY_MIN))
+                return false;
+        word = sb_load_relaxed(cell); /* Relaxed: it is loaded once more before it is followed. */
+        if (SB_LIKELY(sb_find_hold_cell(handle, cell, word, index)) &&
+                SB_LIKELY(sb_find_by_word(handle, cell, word, key, key_len, ret)))
+                return true;
+        sb_guard_set(handle, index, 0);
+        return false;
+}
+
+/* The same, by the key's hash. */
+static inline __attribute__((always_inline)) bool sb_find_hold(struct sb_handle *handle,
+        const void *key, uint64_t key_len, uint64_t hash, uint32_t index, struct sb_found *ret)
+{
+        return sb_find_hold_in(handle, sb_find_cell(handle, hash), key, key_len, index, ret);
 }
 
 #endif

@@ -17,9 +17,10 @@
 #include "tests/harness/test.h"
 
 /* KILL_SHORT: killed, with keys with which the common operations go the short way. */
-enum kind { KILL, KILL_SHORT, LATE, STALL, RESUME, TWICE, BESIDE };
+enum kind { KILL, KILL_SHORT, LATE, STALL, RESUME, RESUME_SHORT, TWICE, TWICE_SHORT, BESIDE };
 static const char *const kind_names[] = {"killed", "killed on the short way", "killed later",
-        "stopped", "resumed", "stopped twice", "stopped beside the reaper"};
+        "stopped", "resumed", "resumed on the short way", "stopped twice",
+        "stopped twice on the short way", "stopped beside the reaper"};
 
 #define EVERY_LATE 331
 
@@ -73,8 +74,9 @@ static const struct known {
         {"FINISH_FREEING_NO_DISPOSE", "commit that others get in the way of, set, memory work",
                 LATE},
         {"TXN_NOT_HELD", "commit at a cut that was taken before, stopped twice", RESUME},
-        {"GET_MANY_NO_PIN", "call: get many, of which one is not there", RESUME},
-        {"GET_MANY_AT_NEWEST", "call: get many at one moment", RESUME},
+        {"HOLD_LATE", "get, stopped twice, another key in its block", TWICE_SHORT},
+        {"HOLD_UNASKED", "get, stopped twice, another key in its block", TWICE_SHORT},
+        {"GET_AT_NEWEST", "call: get many at one moment", RESUME_SHORT},
         {"DELETE_RANGE_BLIND", "call: delete a range", RESUME},
         {"PAST_GUARD_LATE", "call: read in a cut while its rule goes", RESUME},
         {"SCAN_NOT_NOTED", "call: commit a key, serializable, with a range", RESUME},
@@ -178,7 +180,8 @@ static bool try(const void *context, struct trial_report *report)
         const struct known *what = context;
         const struct step_scenario *scenario = scenario_find(what->scenario);
 
-        scene_use_long_keys(what->kind == KILL_SHORT);
+        scene_use_long_keys(what->kind == KILL_SHORT || what->kind == RESUME_SHORT ||
+                            what->kind == TWICE_SHORT);
         switch (what->kind) {
         case KILL:
         case KILL_SHORT:
@@ -188,8 +191,10 @@ static bool try(const void *context, struct trial_report *report)
         case STALL:
                 return trial_stall(scenario, report);
         case RESUME:
+        case RESUME_SHORT:
                 return trial_resume(scenario, 0, 1, report);
         case TWICE:
+        case TWICE_SHORT:
                 return trial_twice(scenario, 0, 1, report);
         case BESIDE:
                 return trial_beside(scenario, 4, 0, 5, report);

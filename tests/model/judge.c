@@ -488,6 +488,8 @@ static void check_cleaned_up(void)
         else
                 check_newest();
         check_sound(true, &report);
+        if (report.guards_stale)
+                model_fail("%lu guards hold no block", (unsigned long)report.guards_stale);
         if (report.units_unhinted)
                 model_fail(
                         "%lu units lack a hint after sweeps", (unsigned long)report.units_unhinted);
@@ -536,6 +538,9 @@ static void judge_each(void)
         if (report.units_unhinted && !any_killed())
                 model_fail("%lu units lack a hint, and no thread was killed",
                         (unsigned long)report.units_unhinted);
+        if (report.guards_stale && !any_killed())
+                model_fail("%lu guards hold no block, and no thread was killed",
+                        (unsigned long)report.guards_stale);
         check_newest();
         check_cleaned_up();
 }

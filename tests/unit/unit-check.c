@@ -68,6 +68,11 @@ static void test_a_sound_bus_is_counted(void)
         CHECK(report.nodes == 200 && report.versions == 230);
         CHECK_EQ(report.blocks_used, 430);
         CHECK(report.snapshots == 1 && report.guards == 1 && report.pinned == 1);
+        CHECK_EQ(report.guards_stale, 0);
+        sb_guard_set(&reader, 0, sb_offset_of(&reader.segment, version) + 16);
+        CHECK_EQ(sb_check(&writer, true, &report), 0);
+        CHECK(report.problem_count == 0 && report.guards == 1 && report.guards_stale == 1);
+        sb_guard_set(&reader, 0, 0);
         CHECK(!report.blocks_waiting && !report.blocks_private && !report.blocks_lost);
         CHECK_EQ(report.units_free + report.units_used, writer.segment.geometry.unit_count);
         CHECK_EQ(report.units_used, units_in_use());
@@ -172,9 +177,8 @@ static const char *damage_memory(uint32_t number, const struct place *at)
                 sb_store_relaxed(&sb_record_at(s, 2)->guard_high, SB_GUARDS_MAX + 1);
                 return "more guards than there can be";
         case 18:
-                sb_store_relaxed(&sb_record_at(s, 2)->guard_high, 1);
-                sb_store_relaxed(&reader.guards.words[0], sb_offset_of(s, head) + 16);
-                return "holds what is no block";
+                sb_store_relaxed(&sb_record_at(s, 3)->guard_high, UINT64_MAX);
+                return "more guards than there can be";
         case 19:
                 sb_store_relaxed(&at->node->block.retire, sb_load_relaxed(&s->super->era));
                 return "it is linked and dated";

@@ -48,6 +48,9 @@ bool usage_check(
                 trial_fail("%s: check says %d", when, r);
         else if (ret->problem_count)
                 trial_fail("%s: check finds %u: %s", when, ret->problem_count, ret->problems[0]);
+        else if (quiescent && ret->guards_stale)
+                trial_fail("%s: %llu guards hold no block", when,
+                        (unsigned long long)ret->guards_stale);
         else if (ret->blocks_lost)
                 trial_fail("%s: %llu blocks lost", when, (unsigned long long)ret->blocks_lost);
         if (quiescent && !trial_failed())
