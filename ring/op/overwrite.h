@@ -203,25 +203,33 @@ static inline __attribute__((always_inline)) bool sb_overwrite_is_kept(const str
 
 /* ---- the write ---- */
 
-/* Builds the next version of the key in @block, and sets ret->rev. No other process can reach the
- * version yet. */
-static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_build(
-        struct sb_handle *handle, const struct sb_overwrite_block *block,
-        const struct sb_found *found, uint64_t era, const void *key, uint64_t key_len,
-        const void *value, uint64_t value_len, struct sb_op_result *ret)
+/* Writes into @block what does not depend on the version that will be replaced. It comes before the
+ * search, so that the bytes are copied while the bucket is fetched; and what lies between a set's
+ * second miss and the next one's first is the same for each length. */
+static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_fill(
+        struct sb_handle *handle, const struct sb_overwrite_block *block, const void *key,
+        uint64_t key_len, const void *value, uint64_t value_len)
 {
         struct sb_version *version = (struct sb_version *)(handle->segment.base + block->offset);
 
-        /* Relaxed, these three: the version is private until the CAS on the cell publishes it. */
-        sb_store_relaxed(&version->block.birth, sb_era_low(era));
+        /* Relaxed: the version is private until the CAS on the cell publishes it. */
         sb_store_relaxed(&version->stamp, 0);
-        sb_store_relaxed(&version->prev, found->offset);
-        version->rev = ret->rev = found->version->rev + 1;
-        version->node = found->version->node;
         version->shape = SB_SHAPE(value_len, key_len, SB_VERSION_VALUE, handle->slot);
         sb_overwrite_copy(version->bytes, key, key_len);
         sb_overwrite_copy(version->bytes + key_len, value, value_len);
         return version;
+}
+
+/* Makes the next version of the key out of what sb_overwrite_fill() began, and sets ret->rev. No
+ * other process can reach the version yet. */
+static inline __attribute__((always_inline)) void sb_overwrite_build(struct sb_version *version,
+        const struct sb_found *found, uint64_t era, struct sb_op_result *ret)
+{
+        /* Relaxed, both: as in sb_overwrite_fill(). */
+        sb_store_relaxed(&version->block.birth, sb_era_low(era));
+        sb_store_relaxed(&version->prev, found->offset);
+        version->rev = ret->rev = found->version->rev + 1;
+        version->node = found->version->node;
 }
 
 /* Behind the store of the birth: whether it is a birth of now, as in sb_pin_give_birth(). */
@@ -311,6 +319,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
         /* A watcher has just read the head of what the last write replaced, which is this block
          * now: so it comes back while the key is looked for, and not behind that. */
         sb_prefetch_write(handle->segment.base + block.offset);
+        version = sb_overwrite_fill(handle, &block, key, key_len, value, value_len);
         era = sb_find_pin(handle);
         if (SB_UNLIKELY(!sb_find_plain(handle, key, key_len, hash, era, &found))) {
                 sb_overwrite_leave(handle, &block);
@@ -322,8 +331,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
                 sb_overwrite_leave(handle, &block);
                 return SB_OVERWRITE_CONFLICT;
         }
-        version = sb_overwrite_build(
-                handle, &block, &found, era, key, key_len, value, value_len, ret);
+        sb_overwrite_build(version, &found, era, ret);
         if (SB_UNLIKELY(!sb_overwrite_is_young(&handle->segment, era))) {
                 sb_overwrite_leave(handle, &block);
                 return SB_OVERWRITE_LEFT;
