@@ -31,6 +31,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/mvcc/find-plain.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
@@ -261,11 +262,21 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
  * @stamp: of @version. */
 __attribute__((cold)) void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
-/* The same, and the way into the magazine, where the log has to hear of the change, or some prefix
- * is watched: its watchers are told, if it is the key's. Return: whether @old went into the
- * magazine. */
+/* The same, and the way into the magazine, where some prefix is watched: its watchers are told, if
+ * it is the key's, and the log is. Return: whether @old went into the magazine. */
 __attribute__((cold)) bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
+
+/* The log is told, if it has to be, and no prefix is watched. Fault LOG_TOLD_LATE: the note goes
+ * first. */
+static inline __attribute__((always_inline)) void sb_overwrite_tell_log(
+        struct sb_handle *handle, const struct sb_found *found)
+{
+        if (SB_FAULT(LOG_TOLD_LATE))
+                sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
+        sb_unlogged_tell(
+                &handle->segment, sb_cell_number(&handle->segment, found->cell), found->stamp);
+}
 
 /* Behind a lost CAS on a cell: counts it, and gives way. @lost: how often this write has lost
  * before. */
@@ -281,9 +292,12 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
                 sb_overwrite_later(handle, version, NULL, block->entry, found->cell, stamp);
                 return false;
         }
-        if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, found->stamp)))
-                return sb_overwrite_attend(
-                        handle, version, found->version, block->entry, found->cell, stamp);
+        if (sb_unlogged_or_watched(&handle->segment, found->stamp)) {
+                if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
+                        return sb_overwrite_attend(
+                                handle, version, found->version, block->entry, found->cell, stamp);
+                sb_overwrite_tell_log(handle, found);
+        }
         if (SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&
                 SB_LIKELY(sb_magazine_hold(
                         handle, version, found->version, found->offset, block->entry)))

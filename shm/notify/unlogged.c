@@ -10,41 +10,6 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
 
-/* ---- telling ---- */
-
-/* Set the bit of a bucket, then those above it. Fault UNLOGGED_STOPS_EARLY: up to the first bit
- * that is set. */
-static void unlogged_mark(const struct sb_segment *segment, uint64_t bucket)
-{
-        uint64_t index = bucket;
-        uint32_t level;
-
-        for (level = 0; level < segment->unlogged_levels; level++, index /= 64) {
-                struct sb_word64 *word = &segment->unlogged[level][index / 64];
-                uint64_t bit = UINT64_C(1) << (index % 64);
-                bool set = sb_load_acquire(word) & bit; /* A:unlogged. */
-
-                if (set && SB_FAULT(UNLOGGED_STOPS_EARLY))
-                        return;
-                /* R:unlogged > A:unlogged. The change first, and each level before the one above.
-                 * The bit of the bucket is set again if it is set: the log that takes it then sees
-                 * this change, too. */
-                if (!set || !level)
-                        sb_or_full(word, bit);
-        }
-}
-
-void sb_unlogged_tell(
-        const struct sb_segment *segment, uint64_t cell_number, uint64_t replaced_stamp)
-{
-        /* A:attention. Behind the stamp of the change: what the log does not hear of now it hears
-         * of in the batch for which the version before was told. */
-        uint64_t attention = sb_load_acquire(&segment->super->attention) & SB_ATTENTION_LOG;
-
-        if (attention && replaced_stamp <= attention && !SB_FAULT(LOG_UNTOLD))
-                unlogged_mark(segment, cell_number / 8 - 1);
-}
-
 void sb_unlogged_tell_node(struct sb_handle *handle, struct sb_node *node)
 {
         uint64_t cell_number = sb_pin_load(handle, &node->cell);

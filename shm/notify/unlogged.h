@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -41,10 +42,41 @@ static inline bool sb_unlogged_or_watched(const struct sb_segment *segment, uint
         return replaced_stamp <= sb_load_acquire(&segment->super->attention);
 }
 
+/* Set the bit of a bucket, then those above it. Fault UNLOGGED_STOPS_EARLY: up to the first bit
+ * that is set. */
+static inline void sb_unlogged_mark(const struct sb_segment *segment, uint64_t bucket)
+{
+        uint64_t index = bucket;
+        uint32_t level;
+
+        for (level = 0; level < segment->unlogged_levels; level++, index /= 64) {
+                struct sb_word64 *word = &segment->unlogged[level][index / 64];
+                uint64_t bit = UINT64_C(1) << (index % 64);
+                bool set = sb_load_acquire(word) & bit; /* A:unlogged. */
+
+                if (set && SB_FAULT(UNLOGGED_STOPS_EARLY))
+                        return;
+                /* R:unlogged > A:unlogged. The change first, and each level before the one above.
+                 * The bit of the bucket is set again if it is set: the log that takes it then sees
+                 * this change, too. */
+                if (!set || !level)
+                        sb_or_full(word, bit);
+        }
+}
+
 /* Mark the bucket of a cell, if there is a log and a version with this stamp, which was replaced
- * there, is not above its last cut; 0: mark it in any case. */
-void sb_unlogged_tell(
-        const struct sb_segment *segment, uint64_t cell_number, uint64_t replaced_stamp);
+ * there, is not above its last cut; 0: mark it in any case. Inline: with a log at work, nearly each
+ * set of another key than lately comes here. */
+static inline void sb_unlogged_tell(
+        const struct sb_segment *segment, uint64_t cell_number, uint64_t replaced_stamp)
+{
+        /* A:attention. Behind the stamp of the change: what the log does not hear of now it hears
+         * of in the batch for which the version before was told. */
+        uint64_t attention = sb_load_acquire(&segment->super->attention) & SB_ATTENTION_LOG;
+
+        if (attention && replaced_stamp <= attention && !SB_FAULT(LOG_UNTOLD))
+                sb_unlogged_mark(segment, cell_number / 8 - 1);
+}
 /* The same for a process that goes by the key's node. Under a pin. */
 void sb_unlogged_tell_node(struct sb_handle *handle, struct sb_node *node);
 
