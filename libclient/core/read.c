@@ -1,11 +1,11 @@
 /*
- * Reading: a version is found under a pin, held by a guard word, and handed out where it lies.
+ * Reading: a version is found, held by a guard word, and handed out where it lies.
  *
  * The short way serves a plain get of a key that is there, with guard word 0. Whatever is rare goes
  * the long way, misuse included.
  *
  * Always true: a guard that names a bus owns one guard word of it. That word held the version
- * before the pin under which the version was found was over.
+ * before anything of it was read, or before the pin under which it was found was over.
  *
  * The public calls are described in statebus.h.
  */

@@ -2,13 +2,14 @@
  * The read path of one key, and of many: the newest value, or the value at a cut that the caller
  * announces.
  *
- *      pin -> find the version -> a guard word names it -> unpin
+ *      the short way:  a guard word names what the cell names -> the cell names it still
+ *      the long way:   pin -> find the version -> a guard word names it -> unpin
  *
  * A read tries the short way first (shm/mvcc/find-plain.h), inline and without a call; the long way
  * (shm/mvcc/find.h) takes what the short one leaves: placeholders, intents, unstamped versions.
  *
- * Always true: the guard is published before the pin goes, so at each moment one of the two keeps
- * the version from being freed. No read waits for another process, and none allocates.
+ * Always true: from the first look at a version on, a pin or a guard keeps it from being freed. No
+ * read waits for another process, and none allocates.
  *
  * The caller of each of these holds no pin, is the only thread that uses the handle, and has grown
  * its guard words so that they include the index that it gives (sb_guard_grow()).

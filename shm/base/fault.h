@@ -26,6 +26,7 @@
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \
         X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
         X(LOOK_UNFLUSHED, "a look at all pins does not flush the other processes' stores")         \
+        X(PINS_READ_EARLY, "a reclaimer reads the pins, and then flushes the stores of others")    \
         X(FREE_TWO_WINNERS, "a reclaimer clears the bit without winning the retire word")          \
         X(UNLINK_UNMARKED, "a version is unlinked without marking its own prev")                   \
         X(UNLINK_BEFORE_DYING, "a version is unlinked before its retire word says so")             \

@@ -125,9 +125,10 @@ struct sb_record {
 
         /* snapshot[snapshot_count]: announcements; pending ones any process resolves, the engine
          * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node
-         * that is held. magazine[magazine_count]: 0, or offset of a block that the owner has in
-         * hand. opened[snapshot_count]: counts what was announced in snapshot[] of the same index,
-         * by any owner: never reset. */
+         * that is held; or, for a moment or until its owner is reaped, of what was one.
+         * magazine[magazine_count]: 0, or offset of a block that the owner has in hand.
+         * opened[snapshot_count]: counts what was announced in snapshot[] of the same index, by any
+         * owner: never reset. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_record, pin) == SB_LINE, "line");

@@ -23,8 +23,8 @@ struct sb_check_report {
         uint64_t blocks_lost;
         uint64_t bytes_used, bytes_free;
         uint64_t clients, guards, pinned, snapshots;
-        /* that hold no block: of clients that were killed or stopped in a get, between publishing a
-         * guard and the look that would have taken it back (memory/guard.h) */
+        /* that hold no block: of clients that are within a get, or were killed or stopped in one,
+         * between publishing a guard and the look that would take it back (memory/guard.h) */
         uint64_t guards_stale;
         /* of the ordered index, that others wrote so fast that no walk came to their end */
         uint64_t levels_unseen;

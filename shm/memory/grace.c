@@ -145,12 +145,18 @@ static void grace_flush_pins(const struct sb_handle *handle)
                 handle->segment.os->membarrier(handle->segment.os->context);
 }
 
+/* The fault PINS_READ_EARLY: the pins are read before they are flushed; the guards are not. */
+static void grace_read_pins(struct sb_handle *handle, bool early)
+{
+        if (early == SB_FAULT(PINS_READ_EARLY))
+                /* The pin's era was loaded before the stores were flushed. */
+                sb_era_read_pins(handle, sb_pin_era(handle));
+}
+
 static void grace_mark_pinned(struct sb_handle *handle, struct sb_grace *grace)
 {
         uint32_t i;
 
-        /* The pin's era was loaded before the stores were flushed. */
-        sb_era_read_pins(handle, sb_pin_era(handle));
         for (i = 0; i < grace->count; i++)
                 if (sb_era_protected(
                             handle, handle->limbo.entries[i].era, handle->limbo.entries[i].birth))
@@ -222,7 +228,9 @@ void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret)
         sb_pin(handle);
         grace_drop_stale(handle, ret);
         grace_mark_guarded_early(handle, ret);
+        grace_read_pins(handle, true);
         grace_flush_pins(handle);
+        grace_read_pins(handle, false);
         grace_mark_pinned(handle, ret);
         grace_mark_guarded(handle, ret);
 }

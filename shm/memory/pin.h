@@ -13,7 +13,8 @@
  * that frees blocks pays instead: one membarrier, before it reads the pins of all records.
  *
  * Always true: an offset is followed under a pin of which hi is no older than the era in which the
- * offset was loaded. Only the owner writes its pin, and the reaper of a dead owner.
+ * offset was loaded; or under a guard, behind which the word that named it was looked at again.
+ * Only the owner writes its pin, and the reaper of a dead owner.
  */
 #ifndef SB_MEMORY_PIN_H
 #define SB_MEMORY_PIN_H

@@ -4,9 +4,12 @@
  * A core overlaps the cache misses of as many gets as fit into its window of some three hundred
  * instructions, so their number is what a get costs. There is no call and no second attempt in
  * here: whatever is not as it nearly always is (a placeholder, a frozen cell, an unstamped version,
- * a trailer, a tag that two keys share, an era that moved on) is left to sb_find_newest().
+ * a trailer, a tag that two keys share; for a writer, which is pinned, an era that moved on) is
+ * left to sb_find_newest(). A get has no pin here: a guard protects what it looks at
+ * (memory/guard.h).
  *
- * Always true: what the short way returns, sb_find_newest() could have returned under the same pin.
+ * Always true: what the short way returns, sb_find_newest() could have returned under a pin of
+ * then.
  */
 #ifndef SB_MVCC_FIND_PLAIN_H
 #define SB_MVCC_FIND_PLAIN_H

@@ -167,6 +167,8 @@ static const struct world_case magazines[] = {
                 2, 3},
         {"magazine, get under buffers", {START_MAGAZINE, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .magazine = 2}, 2,
                 2, .delays = 1},
+        {"magazine, get under buffers, the long way", {START_MAGAZINE, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1,
+                .magazine = 2, .short_keys = true}, 2, 2, .delays = 1},
         {"magazine, set and set", {START_MAGAZINE, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .magazine = 2}, 2, 3},
         {"magazine, set and set, long and short", {START_MAGAZINE, {OPS(PUT_A, SET_A), OPS(SET_A, PUT_A)}, .magazine = 2}, 2, 2},
         {"magazine, three sets", {START_MAGAZINE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .magazine = 2}, 3, 2},

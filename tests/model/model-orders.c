@@ -32,7 +32,7 @@ static const struct judged {
         {"R:publish", WAY_LOCKED, "get under set and free", 1},
         {"R:publish", WAY_BARRIER, "set and scan on deleted", 1},
         {"A:pins", WAY_WORD, "get under set and free, the long way", 2},
-        {"M:pins", WAY_FAULT, "magazine, get under buffers", 2},
+        {"M:pins", WAY_FAULT, "magazine, get under buffers, the long way", 2},
         {"R:guard", WAY_WORD, "get under set and free", 2},
         {"A:era", WAY_WORD, "cas and cas on old version", 1},
         {"A:retire", WAY_WORD, "magazine, built in again in a dead one's slab", 1},

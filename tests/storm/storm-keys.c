@@ -415,6 +415,7 @@ static void test_check_is_clean_and_every_block_comes_back(void)
         CHECK_EQ(sb_check(&judge, true, &report), 0);
         if (report.problem_count)
                 TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);
+        CHECK_EQ(report.guards_stale, 0);
         CHECK_EQ(report.blocks_lost, 0);
         for (uint32_t i = 0; i < KEYS_COUNTERS; i++)
                 CHECK(delete_key(key, keys_counter_key(i, key)));
@@ -428,6 +429,7 @@ static void test_check_is_clean_and_every_block_comes_back(void)
         CHECK_EQ(sb_check(&judge, true, &report), 0);
         if (report.problem_count)
                 TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);
+        CHECK_EQ(report.guards_stale, 0);
         CHECK_EQ(report.keys + report.keys_deleted + report.placeholders, 0);
         CHECK_EQ(report.blocks_used, report.blocks_private);
 }
