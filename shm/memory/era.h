@@ -98,6 +98,12 @@ static inline uint64_t sb_era_looked(const struct sb_handle *handle)
  * in @era. For what is known to have been unlinked before that look. However many are pinned, it
  * takes a few steps. */
 bool sb_era_protected(const struct sb_handle *handle, uint64_t era, uint64_t birth);
+/* The era in which the first of those pins was begun: none protects what was dated before it.
+ * UINT64_MAX: there is none. */
+static inline uint64_t sb_era_oldest(const struct sb_handle *handle)
+{
+        return handle->era.pin_count ? handle->era.pins[0].lo : UINT64_MAX;
+}
 /* By the last look: true when no other client is pinned that may be reading what was born in @birth
  * and was out of use in @era, and that era was over at the look. */
 bool sb_era_clear(const struct sb_handle *handle, uint64_t era, uint64_t birth);

@@ -2,6 +2,7 @@
 
 #include "shm/memory/grace.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "shm/base/fault.h"
@@ -96,14 +97,10 @@ static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_
                 1);
 }
 
-static void grace_keep(struct sb_handle *handle, struct sb_grace *grace, uint32_t i,
-        const struct sb_limbo_entry *entry)
+static void grace_keep(struct sb_handle *handle, uint32_t i, const struct sb_limbo_entry *entry)
 {
-        uint32_t hash = grace_hash(sb_limbo_offset(entry));
-
-        handle->limbo.entries[i] = *entry;
-        grace->then[i] = grace->first[hash];
-        grace->first[hash] = (uint16_t)(i + 1);
+        if (SB_UNLIKELY(entry != &handle->limbo.entries[i]))
+                handle->limbo.entries[i] = *entry;
 }
 
 /* Drop the entries that other processes have brought further meanwhile. What is in the magazine, no
@@ -120,7 +117,7 @@ static void grace_drop_stale(struct sb_handle *handle, struct sb_grace *grace)
                 bool same;
 
                 if (entry->held) {
-                        grace_keep(handle, grace, kept++, entry);
+                        grace_keep(handle, kept++, entry);
                         continue;
                 }
                 if (i + FETCH_AHEAD < handle->limbo.count &&
@@ -131,7 +128,7 @@ static void grace_drop_stale(struct sb_handle *handle, struct sb_grace *grace)
                 } while (!sb_pin_covers(handle));
                 if (!same)
                         continue;
-                grace_keep(handle, grace, kept++, entry);
+                grace_keep(handle, kept++, entry);
         }
         handle->limbo.count = kept;
         grace->count = kept;
@@ -155,12 +152,28 @@ static void grace_read_pins(struct sb_handle *handle, bool early)
 
 static void grace_mark_pinned(struct sb_handle *handle, struct sb_grace *grace)
 {
+        const uint64_t oldest = sb_era_oldest(handle);
         uint32_t i;
 
-        for (i = 0; i < grace->count; i++)
-                if (sb_era_protected(
-                            handle, handle->limbo.entries[i].era, handle->limbo.entries[i].birth))
+        for (i = 0; i < grace->count; i++) {
+                const struct sb_limbo_entry *entry = &handle->limbo.entries[i];
+
+                if (SB_UNLIKELY(entry->era >= oldest) &&
+                        sb_era_protected(handle, entry->era, entry->birth))
                         grace_block(grace, i);
+        }
+}
+
+static void grace_index(const struct sb_handle *handle, struct sb_grace *grace)
+{
+        memset(grace->first, 0, sizeof(grace->first));
+        for (uint32_t i = 0; i < grace->count; i++) {
+                uint32_t hash = grace_hash(sb_limbo_offset(&handle->limbo.entries[i]));
+
+                grace->then[i] = grace->first[hash];
+                grace->first[hash] = (uint16_t)(i + 1);
+        }
+        grace->indexed = true;
 }
 
 /* Whatever waits at @offset is held. */
@@ -168,6 +181,8 @@ static void grace_mark_offset(struct sb_handle *handle, struct sb_grace *grace, 
 {
         uint32_t i;
 
+        if (!grace->indexed)
+                grace_index(handle, grace);
         for (i = grace->first[grace_hash(offset)]; i; i = grace->then[i - 1])
                 if (sb_limbo_offset(&handle->limbo.entries[i - 1]) == offset)
                         grace_block(grace, i - 1);
@@ -221,7 +236,7 @@ static bool grace_has_young_spare(const struct sb_handle *handle)
 
 void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret)
 {
-        memset(ret, 0, sizeof(*ret));
+        memset(ret, 0, offsetof(struct sb_grace, first));
         if (!handle->limbo.ripened || grace_has_young_spare(handle))
                 sb_era_advance(handle);
         handle->limbo.ripened = false;

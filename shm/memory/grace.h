@@ -17,14 +17,18 @@
 #ifndef SB_MEMORY_GRACE_H
 #define SB_MEMORY_GRACE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "shm/layout/handle.h"
 
 struct sb_grace {
         uint64_t blocked[(SB_LIMBO_MAX + 63) / 64]; /* entries that a pin or a guard holds */
-        /* The entries by offset: first[hash] and then[entry] are numbers of entries + 1; 0: none.
-         */
-        uint16_t first[SB_LIMBO_MAX], then[SB_LIMBO_MAX];
         uint32_t count, next; /* entries at the look; where sb_grace_next() goes on */
+        /* Once there is a guard, the entries by offset: first[hash] and then[entry] are numbers of
+         * entries + 1; 0: none. */
+        bool indexed;
+        uint16_t first[SB_LIMBO_MAX], then[SB_LIMBO_MAX];
 };
 
 /* Look at all clients once. Begins a pin, under which the caller goes on. Cost: a membarrier, and
