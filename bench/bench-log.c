@@ -41,6 +41,8 @@
 #define VALUE_LEN   100u
 #define KEYS        10000u
 #define COPIED_KEYS 200000u
+#define RANDOM_KEYS 300000u
+#define RANDOM_LEN  64u /* bytes of their values */
 
 /* What processes share. */
 struct shared {
@@ -296,6 +298,40 @@ static double slice_plain(const struct row *row)
         return slice_rate(1, begun_ns);
 }
 
+/* A key out of many, few of which are written twice between two batches. Its digits are written by
+ * hand: snprintf() would take longer than the set. */
+static void set_random(uint64_t number)
+{
+        char key[] = "random/000000000";
+        int r;
+
+        for (char *digit = key + sizeof(key) - 2; number; number /= 10)
+                *digit-- = (char)('0' + number % 10);
+        r = sb_set(bus, (struct sb_bytes){key, sizeof(key) - 1},
+                (struct sb_bytes){value, RANDOM_LEN}, NULL, NULL);
+        if (r)
+                fail("sb_set", r);
+}
+
+static double slice_random(const struct row *row)
+{
+        static uint64_t state = 88172645463325252;
+        uint64_t begun_ns = bench_now_ns();
+
+        (void)row;
+        memset(shared, 0, sizeof(*shared));
+        while (bench_now_ns() - begun_ns < slice_ns)
+                for (uint32_t i = 0; i < 256; i++) {
+                        /* Xorshift (Marsaglia, 2003). */
+                        state ^= state << 13;
+                        state ^= state >> 7;
+                        state ^= state << 17;
+                        set_random(state % RANDOM_KEYS);
+                        shared->counts[0]++;
+                }
+        return slice_rate(1, begun_ns);
+}
+
 /* ---- tables ---- */
 
 static int compare(const void *a, const void *b)
@@ -493,6 +529,28 @@ static void bench_batched(void)
         print_rows(rows, count);
 }
 
+/* The same for keys at random. */
+static void bench_random(void)
+{
+        static const char *const modes[] = {"volatile", "batched"};
+        struct row rows[] = {
+                {.name = "set of 300,000 keys at random, volatile", .slice = slice_random},
+                {.name = "the same, batched every 100 ms", .slice = slice_random},
+        };
+
+        for (uint32_t round = 0; round < rounds; round++)
+                for (uint32_t i = 0; i < 2; i++) {
+                        start_bus("512M", modes[i], "1G");
+                        for (uint64_t number = 0; number < RANDOM_KEYS; number++)
+                                set_random(number);
+                        (void)slice_random(&rows[i]); /* the versions are in no order any more */
+                        run_rows(&rows[i], 1, round);
+                        end_bus(SIGTERM);
+                        remove_bus();
+                }
+        print_rows(rows, 2);
+}
+
 /* ---- coming back ---- */
 
 static uint64_t log_bytes(void)
@@ -619,6 +677,7 @@ int main(int argc, char **argv)
                 bench_at_once();
                 bench_copies();
                 bench_batched();
+                bench_random();
         }
         bench_recovery();
         leave();
