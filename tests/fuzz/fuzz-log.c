@@ -323,21 +323,12 @@ static void note_states(uint32_t kind)
         FUZZ_CHECK(states[2 * kind][looking.written].keys);
 }
 
-static void end_directory(void)
-{
-        scratch_remove(directory, path);
-}
-
 static void begin(void)
 {
         const char *given = getenv("SB_FUZZ_DIRECTORY");
 
-        if (given) {
-                directory = open(given, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        } else {
-                directory = scratch_make(path, sizeof(path));
-                atexit(end_directory);
-        }
+        directory = given ? open(given, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                          : scratch_make(path, sizeof(path));
         FUZZ_CHECK(directory >= 0);
         for (uint32_t kind = 0; kind < LOG_SEEDS; kind++)
                 log_seed_make(kind, directory, &seeds[kind]);

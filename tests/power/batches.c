@@ -3,6 +3,7 @@
 #include "tests/power/batches.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VALUE_MAX (5u << 20)
+#define VALUE_MAX     (5u << 20)
+#define SCRATCHES_MAX 64u
 
 static uint64_t batch_mix(uint64_t seed, uint64_t i)
 {
@@ -209,8 +211,48 @@ int story_read_behind(int directory_fd, struct story *ret)
 
 /* ---- directories ---- */
 
+/* Those of this process that are still there. A test that fails returns at once, and leaves its own
+ * to the end of the program. */
+static struct {
+        char path[64];
+        int fd;
+        pid_t owner; /* a child has a copy of this, and its parent's directories are not its own */
+} scratches[SCRATCHES_MAX];
+static uint32_t scratch_count;
+
+static void scratch_end(void)
+{
+        for (uint32_t i = scratch_count; i-- > 0;)
+                if (scratches[i].owner == getpid())
+                        scratch_remove(scratches[i].fd, scratches[i].path);
+}
+
+static void scratch_note(int fd, const char *path)
+{
+        static bool ends;
+
+        if (!ends)
+                ends = atexit(scratch_end) == 0;
+        if (scratch_count == SCRATCHES_MAX)
+                return; /* it is removed by scratch_remove() alone */
+        scratches[scratch_count].fd = fd;
+        scratches[scratch_count].owner = getpid();
+        snprintf(scratches[scratch_count++].path, sizeof(scratches[0].path), "%s", path);
+}
+
+static void scratch_forget(int fd)
+{
+        for (uint32_t i = 0; i < scratch_count; i++)
+                if (scratches[i].fd == fd) {
+                        scratches[i] = scratches[--scratch_count];
+                        return;
+                }
+}
+
 int scratch_make(char *ret_path, uint32_t path_max)
 {
+        int fd;
+
         /* Readers come and go by the thousand: their memory stays. */
         mallopt(M_MMAP_THRESHOLD, 64 << 20);
         mallopt(M_TRIM_THRESHOLD, 128 << 20);
@@ -220,7 +262,25 @@ int scratch_make(char *ret_path, uint32_t path_max)
                 if (!mkdtemp(ret_path))
                         return -1;
         }
-        return open(ret_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fd = open(ret_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0)
+                scratch_note(fd, ret_path);
+        return fd;
+}
+
+/* Remove an entry of a directory, which may be a directory: a log that was put aside is one. */
+static void scratch_take_out(int directory_fd, const char *name)
+{
+        int fd;
+
+        if (unlinkat(directory_fd, name, 0) == 0 || errno != EISDIR)
+                return;
+        fd = openat(directory_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0)
+                return;
+        scratch_empty(fd);
+        close(fd);
+        (void)unlinkat(directory_fd, name, AT_REMOVEDIR);
 }
 
 void scratch_empty(int directory_fd)
@@ -231,7 +291,7 @@ void scratch_empty(int directory_fd)
 
         while (stream && (entry = readdir(stream)))
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        (void)unlinkat(directory_fd, entry->d_name, 0);
+                        scratch_take_out(directory_fd, entry->d_name);
         if (stream)
                 closedir(stream);
 }
@@ -239,6 +299,7 @@ void scratch_empty(int directory_fd)
 void scratch_remove(int directory_fd, const char *path)
 {
         scratch_empty(directory_fd);
-        close(directory_fd);
         (void)rmdir(path);
+        scratch_forget(directory_fd);
+        close(directory_fd);
 }

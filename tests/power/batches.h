@@ -56,10 +56,12 @@ int story_read(int directory_fd, struct story *ret);
 /* The same of a log that begins behind the last file that is missing. */
 int story_read_behind(int directory_fd, struct story *ret);
 
-/* A new directory in memory where there is some. Return: its descriptor; -1: there is none. */
+/* A new directory in memory where there is some. What scratch_remove() has not removed is removed
+ * when the process that made it exits. Return: its descriptor; -1: there is none. */
 int scratch_make(char *ret_path, uint32_t path_max);
-/* Removes what is in it, and it. */
+/* Removes what is in it, directories, too. */
 void scratch_empty(int directory_fd);
+/* Removes what is in it, and it. */
 void scratch_remove(int directory_fd, const char *path);
 
 #endif

@@ -12,8 +12,12 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -373,6 +377,51 @@ static void test_without_io_uring_auto_says_why_and_writes_all_the_same(void)
         }
 }
 
+/* What each process with a log has: its files, and those of an earlier one that it put aside. */
+static bool make_scratch_with_aside(void)
+{
+        int fd;
+
+        dir = scratch_make(path, sizeof(path));
+        if (dir < 0 || mkdirat(dir, "aside-30", 0700))
+                return false;
+        fd = openat(dir, "aside-30/wal-0000000000000001", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        close(fd);
+        return fd >= 0;
+}
+
+static void test_a_scratch_directory_goes_with_what_was_put_aside_in_it(void)
+{
+        CHECK(make_scratch_with_aside());
+        scratch_remove(dir, path);
+        CHECK(access(path, F_OK) < 0 && errno == ENOENT);
+}
+
+static void test_a_scratch_directory_goes_with_its_process_and_no_child_takes_it_along(void)
+{
+        char told[sizeof(path)];
+        int ends[2], status;
+        pid_t pid;
+
+        CHECK(make_scratch_with_aside() && pipe(ends) == 0);
+        fflush(stdout);
+        pid = fork();
+        if (pid == 0) {
+                if (!make_scratch_with_aside() ||
+                        write(ends[1], path, sizeof(path)) != sizeof(path))
+                        _exit(1);
+                exit(0);
+        }
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+        CHECK(read(ends[0], told, sizeof(told)) == sizeof(told) && strcmp(told, path) != 0);
+        close(ends[0]);
+        close(ends[1]);
+        CHECK(access(told, F_OK) < 0 && errno == ENOENT);
+        CHECK(access(path, F_OK) == 0);
+        scratch_remove(dir, path);
+        CHECK(access(path, F_OK) < 0 && errno == ENOENT);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -383,5 +432,7 @@ int main(int argc, char **argv)
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
+        RUN(test_a_scratch_directory_goes_with_what_was_put_aside_in_it);
+        RUN(test_a_scratch_directory_goes_with_its_process_and_no_child_takes_it_along);
         return test_end();
 }
