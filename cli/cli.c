@@ -121,6 +121,21 @@ static int cli_fail_durable(const struct cli *cli, const char *what)
         return CLI_FAILED;
 }
 
+/* The segment is lost: with its agentd, or agentd has another one. */
+static int cli_fail_detached(const struct cli *cli, const char *what)
+{
+        if (sb_admin_served(cli->bus) == -ECONNREFUSED) {
+                cli_say("%s: agentd has ended meanwhile (its log says why: %s/agentd.log), and no "
+                        "other one serves the bus: start one with `agentctl %sstart`",
+                        what, cli_directory_of(cli), cli_bus_words(cli));
+                return CLI_NO_AGENTD;
+        }
+        cli_say("%s: agentd was started anew meanwhile, or replaced the segment: try again (its "
+                "log says why: %s/agentd.log)",
+                what, cli_directory_of(cli));
+        return CLI_FAILED;
+}
+
 int cli_fail(const struct cli *cli, const char *what, int result)
 {
         const char *words = cli_bus_words(cli);
@@ -162,10 +177,7 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         what, words);
                 return CLI_FAILED;
         case SB_E_DETACHED:
-                cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: "
-                        "%s/agentd.log)",
-                        what, cli_directory_of(cli));
-                return CLI_FAILED;
+                return cli_fail_detached(cli, what);
         case SB_E_LAPPED:
                 cli_say("%s: what was there at that moment is not known any more: it was pruned, "
                         "or an operator took the moment away. `agentctl %smark` and `agentctl "

@@ -254,6 +254,18 @@ void sb_attach_unmap(struct sb_attachment *attachment)
         attachment->segment.base = NULL;
 }
 
+int sb_attach_served(const struct sb_place *place)
+{
+        int fd = attach_dial(place, SOCK_NONBLOCK);
+
+        if (fd == -EAGAIN)
+                return 0; /* it listens, and as many as it takes wait for it */
+        if (fd < 0)
+                return fd;
+        close(fd);
+        return 0;
+}
+
 bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment)
 {
         const struct sb_superblock *super = segment->super;

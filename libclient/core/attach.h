@@ -59,6 +59,18 @@ void sb_attach_unmap(struct sb_attachment *attachment);
 bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment);
 
 /**
+ * sb_attach_served() - whether an agentd takes clients of the bus
+ *
+ * Behind a segment that was lost, this tells an end of the bus from a new segment of the same bus:
+ * an agentd that stops takes its socket away before it gives the segment up, and the socket of one
+ * that was killed refuses.
+ *
+ * Return: 0; -ECONNREFUSED: no agentd serves the bus; -errno.
+ * Cost:   a connection, which waits for no answer.
+ */
+int sb_attach_served(const struct sb_place *place);
+
+/**
  * sb_attach_evict() - ask the engine to take a client's cuts away
  * @target:     SB_HELLO_TARGET()
  * @kill:       whether the engine ends the client's process, too
