@@ -10,7 +10,8 @@
  *      total/files     how many files were counted, over all passes;
  *      total/all       how many identifiers were found,
  *      totals/LETTER   and how many of them begin with that letter.
- *      total/looks     how often everything was looked at; total/killed: and workers were killed
+ *      total/looks     how often everything was looked at, from the first file on;
+ *      total/killed    and how often workers were killed
  *      total/end       no pass after this one
  *
  * Why all of it is exact although workers die anywhere. A worker brings a file in by one
@@ -277,12 +278,14 @@ static uint64_t look(struct sb_bus *bus)
 
 static void watch(struct sb_bus *bus, size_t number)
 {
+        uint64_t looks = 0;
         char text[24];
 
         (void)number;
-        for (uint64_t looks = 1; !number_at(bus, text_bytes("total/end")); looks++) {
-                look(bus);
-                snprintf(text, sizeof(text), "%" PRIu64, looks);
+        while (!number_at(bus, text_bytes("total/end"))) {
+                if (look(bus) == 0)
+                        continue; /* nothing is there yet that could be wrong */
+                snprintf(text, sizeof(text), "%" PRIu64, ++looks);
                 check("looks",
                         sb_set(bus, text_bytes("total/looks"), text_bytes(text), NULL, NULL));
         }
