@@ -204,7 +204,8 @@ static void work_until_the_end(struct sb_bus *bus, size_t number)
                 uint64_t files = number_at(bus, text_bytes("total/files")), claimed = 0;
                 uint64_t pass = files / headers.count + 1;
 
-                if (files % headers.count == 0 && number_at(bus, text_bytes("total/end")))
+                if (files > 0 && files % headers.count == 0 &&
+                        number_at(bus, text_bytes("total/end")))
                         return;
                 /* One round takes files without a claim; after that, all that is left. */
                 for (size_t i = 0; i < headers.count; i++) {
