@@ -83,7 +83,10 @@ demo: deps
 bench: build
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" bench/run build
 
-install: build
+# A build takes minutes: what cannot be installed is not built first.
+install:
+	@tests/writable '$(DESTDIR)$(abspath $(PREFIX))' bin include '$(LIBDIR)' lib share
+	@$(MAKE) --no-print-directory build
 	@meson configure build --prefix '$(abspath $(PREFIX))' --libdir '$(LIBDIR)'
 	@DESTDIR='$(DESTDIR)' meson install -C build
 
