@@ -57,6 +57,7 @@
 #define LOOKS_AN_AGE    32
 #define TICK_NS         UINT64_C(10000000)
 #define IDLE_TICK_NS    (16 * TICK_NS)
+#define SWEEP_PAUSE_MS  1 /* between two slices of a sweep, which are shorter */
 #define HISTORY_NS      UINT64_C(500000000)
 #define HISTORY_MOST_NS (16 * HISTORY_NS)
 #define LOG_PATIENCE_MS 1000
@@ -364,7 +365,12 @@ static enum sb_engine_end engine_serve(struct sb_engine *engine)
         int count;
 
         for (;;) {
-                count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, more ? 0 : -1);
+                /* A sweep rests between its slices. Where clients want all processors, an engine
+                 * that did not would stop one of them for whole time slices, mostly under a pin.
+                 * What the others replace meanwhile fills their lists, they leave it behind, and so
+                 * ask for the next sweep. */
+                count = epoll_wait(
+                        engine->epoll_fd, events, EVENTS_AT_ONCE, more ? SWEEP_PAUSE_MS : -1);
                 if (count < 0 && errno != EINTR) {
                         sb_log("the engine cannot wait: %s", strerror(errno));
                         return SB_ENGINE_FAILED;

@@ -20,6 +20,7 @@
 #include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
 #include "shm/upkeep/check.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
@@ -541,6 +542,45 @@ static void test_an_idle_engine_hardly_runs(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* How often an engine sleeps until a sweep that is asked for now has ended; first it has its rest.
+ */
+static unsigned long sleeps_of_sweep(const struct sb_attachment *attachment)
+{
+        const struct sb_superblock *super = attachment->segment.super;
+        unsigned long sleeps = sleeps_of(daemon_engine(attachment));
+
+        sb_limbo_leave(&daemon_handle);
+        if (!WAIT(sb_load_acquire(&super->swept) == sb_load_acquire(&super->sweep_wanted)))
+                return 0;
+        return sleeps_of(daemon_engine(attachment)) - sleeps;
+}
+
+static void test_an_engine_that_sweeps_rests_between_slices(void)
+{
+        enum { KEYS = 20000 };
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        unsigned long empty, full;
+        char key[16];
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        (void)sleeps_of_sweep(&attachment); /* the next ones rest for as long */
+        empty = sleeps_of_sweep(&attachment);
+        for (uint32_t i = 0; i < KEYS; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                CHECK_EQ(daemon_set(&daemon_handle, key, "value"), 0);
+        }
+        full = sleeps_of_sweep(&attachment);
+        TEST_NOTE("api-agentd: an engine slept %lu times until an empty bus was swept, %lu times "
+                  "until a full one was",
+                empty, full);
+        /* A slice is of 1,024 blocks, or a few more; a key has two. */
+        CHECK(empty && full >= empty + KEYS * 2 / 1024 / 2);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 /* The count of copies is a word that any peer can raise. */
 static void test_a_peer_that_asks_for_all_copies_gets_one(void)
 {
@@ -588,6 +628,7 @@ int main(int argc, char **argv)
         RUN(test_a_long_directory_name_serves);
         RUN(test_start_in_the_background_by_many_at_once);
         RUN(test_an_idle_engine_hardly_runs);
+        RUN(test_an_engine_that_sweeps_rests_between_slices);
         RUN(test_a_peer_that_asks_for_all_copies_gets_one);
         return daemon_end(test_end());
 }
