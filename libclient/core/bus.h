@@ -136,7 +136,7 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count);
 bool sb_bus_lost(struct sb_bus *bus);
 
 /* Whether the bus cannot be used any more. Cost: one load of a private word, and a few loads of a
- * line that does not change. */
+ * line that changes with the era. */
 static inline bool sb_bus_detached(struct sb_bus *bus)
 {
         /* Relaxed: the value alone matters; what this thread reads in the segment later is checked

@@ -53,17 +53,14 @@ static inline __attribute__((always_inline)) void sb_guard_set(
         else
                 sb_guard_set_far(handle, index, offset);
 }
-/* The same without a pin: behind this the caller looks again at the word that named the block. */
+/* The same without a pin: behind this the caller looks again at the word that named the block. No
+ * fence, as in sb_pin_publish(): a reclaimer flushes the store out with its membarrier before it
+ * reads the guards. The store is a release here, too: what was read under the guard that was in
+ * this word before is read before, for a reclaimer may see this one alone. */
 static inline __attribute__((always_inline)) void sb_guard_publish(
         struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
-        /* No fence, as in sb_pin_publish(): a reclaimer flushes this store out with its membarrier
-         * before it reads the guards. R:guard > A:guard. What was read under the guard
-         * that was in this word before is read before: a reclaimer may see this one alone. */
-        if (sb_guard_is_near(handle, index))
-                sb_store_release(&handle->guards.words[index], offset);
-        else
-                sb_guard_set_far(handle, index, offset);
+        sb_guard_set(handle, index, offset);
         sb_compiler_barrier(); /* The compiler, too, keeps the look behind the store. */
 }
 /* For a handle that begins. */
