@@ -60,7 +60,8 @@ static bool scan_step_past_holds(const struct sb_scan *scan)
 }
 
 /* The version of a key that the scan shows, or NULL. Call it under a pin. */
-static struct sb_version *scan_step_version_of(struct sb_scan *scan, struct sb_node *node)
+static inline __attribute__((always_inline)) struct sb_version *scan_step_version_of(
+        struct sb_scan *scan, struct sb_node *node)
 {
         struct sb_version *version = NULL;
         enum sb_past past;
@@ -95,8 +96,6 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         scan->key_len = key_len;
         scan->compares = false;
         scan->after = after;
-        scan->ahead = 1;
-        scan->fetched = 0;
         scan->position = AT_KEY;
 }
 
@@ -148,7 +147,7 @@ static bool scan_step_entry_is_first(const struct sb_write_set_entry *entry,
 
 static bool scan_step_has_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
 {
-        return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
+        return key_len >= scan->prefix_len && sb_bytes_same(key, scan->prefix, scan->prefix_len);
 }
 
 static bool scan_step_below_end(const struct sb_scan *scan, const void *key, uint32_t key_len)
@@ -179,18 +178,6 @@ static int scan_step_stand_behind_entry(
         return IN_WRITE_SET;
 }
 
-/* Fetch the memory of the next keys, once the last ones are used up: of ever more keys at once, so
- * that a short scan fetches little in vain. */
-static void scan_step_fetch_ahead(struct sb_scan *scan, struct sb_node *node)
-{
-        if (scan->fetched > 0) {
-                scan->fetched--;
-                return;
-        }
-        scan->fetched = sb_order_fetch(&scan->bus->handle, node, scan->ahead);
-        scan->ahead = scan->ahead < SB_ORDER_FETCH ? 2 * scan->ahead : SB_ORDER_FETCH;
-}
-
 /* Go from where the scan stands to the first key in range with a value at the cut. Call it under a
  * pin. @entry: the next entry of the write set in range, or NULL. Return: 0: the scan stands at the
  * key's node; IN_WRITE_SET: it stands behind the entry; SB_E_NOT_FOUND: at the end; AGAIN. */
@@ -208,11 +195,12 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 bool gone = false;
 
                 if (!node) {
-                        node = sb_order_seek(handle, scan->key, scan->key_len, scan->after);
+                        node = sb_order_begin(
+                                handle, scan->key, scan->key_len, scan->after, &scan->ahead);
                 } else {
                         struct sb_node *from = node;
 
-                        scan_step_fetch_ahead(scan, from);
+                        sb_order_fetch(handle, &scan->ahead, from);
                         node = sb_order_next(handle, from, &gone);
                         if (gone && !SB_FAULT(SCAN_GONE_IGNORED)) {
                                 key = sb_node_key(&handle->segment, from);
@@ -370,14 +358,14 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         return AGAIN;
 }
 
-/* The next entry of the transaction's write set from @bound on, or NULL. */
+/* The next entry of the write set from @bound on, or NULL; in a transaction. */
 static struct sb_write_set_entry *scan_step_entry_from(
         const struct sb_scan *scan, const struct bound *bound, bool backwards)
 {
-        const struct sb_write_set *writes = !scan->reader.txn ? NULL : &scan->reader.txn->write_set;
+        const struct sb_write_set *writes = &scan->reader.txn->write_set;
         struct sb_write_set_entry *entry;
 
-        if (!writes || writes->count == 0)
+        if (writes->count == 0)
                 return NULL;
         entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
                           : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
@@ -404,7 +392,8 @@ static void scan_step_hold_and_unpin(
 static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool backwards,
         uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {
-        struct sb_write_set_entry *entry = scan_step_entry_from(scan, bound, backwards);
+        struct sb_write_set_entry *entry =
+                scan->reader.txn ? scan_step_entry_from(scan, bound, backwards) : NULL;
         struct sb_handle *handle = &scan->bus->handle;
         int r;
 

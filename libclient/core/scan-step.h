@@ -9,6 +9,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/txn.h"
+#include "shm/keys/ahead.h"
 
 enum sb_scan_position { AT_KEY, AT_NODE, AT_END };
 
@@ -18,9 +19,9 @@ struct sb_scan {
         struct sb_bus_reader reader;  /* in a transaction */
         bool in_txn;                  /* it reads at the cut of a transaction */
         uint64_t cut;
-        uint32_t snapshot;       /* index of the cut's announcement */
-        uint32_t guard;          /* index of the guard word that holds the node */
-        uint32_t ahead, fetched; /* keys to fetch ahead next time; keys that are fetched */
+        uint32_t snapshot;     /* index of the cut's announcement */
+        uint32_t guard;        /* index of the guard word that holds the node */
+        struct sb_ahead ahead; /* memory that was fetched ahead */
         enum sb_scan_position position;
         /* AT_KEY: the scan stands right behind the key, else right before it */
         bool after;

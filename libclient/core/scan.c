@@ -158,7 +158,6 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         scan->bus = bus;
         scan->guard = sb_bus_guard_take(bus);
         scan->left = how.limit != 0 ? how.limit : UINT64_MAX;
-        scan->ahead = 1;
         scan->reverse = (how.flags & SB_REVERSE) != 0;
         scan->position = scan->reverse ? AT_END : AT_KEY;
         scan->reserved = sb_reserved_is(scan->prefix, prefix.len);
@@ -189,7 +188,8 @@ static inline __attribute__((always_inline)) int scan_check_step(
 }
 
 /* Step on, or @backwards, in the direction in which the scan was opened. */
-static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
+static inline __attribute__((always_inline)) int scan_turn(
+        struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool down = scan->reverse != backwards;
         int r;

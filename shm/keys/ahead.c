@@ -9,15 +9,25 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-#define SCOUT_LEVEL   2u  /* of which a node in sixteen is */
-#define LANES         8u  /* walks at once */
-#define LANE_NODES    48u /* of one walk, at most */
+#define LANES_NEAR    4u /* walks at once */
+#define LANES_FAR     12u
+#define NODES_NEAR    12u /* behind so many no further walk begins */
+#define NODES_FAR     256u
+#define LANE_NODES    256u  /* of one walk, at most */
+#define CELLS         1024u /* of all of them */
 #define BUCKETS_AHEAD 16u
 
+/* The line at @at, and the next one. Loads, for processors drop a prefetch that has to wait for the
+ * translation of its address; and where memory is large, most have to. */
 static void ahead_lines(const struct sb_segment *segment, uint64_t at)
 {
-        __builtin_prefetch(segment->base + (at & SB_OFFSET_MASK));
-        __builtin_prefetch(segment->base + (at & SB_OFFSET_MASK) + SB_LINE);
+        const unsigned char *block = segment->base + (at & SB_OFFSET_MASK);
+
+        if ((at & SB_OFFSET_MASK) > segment->geometry.size - 2 * SB_LINE)
+                return;
+        /* Relaxed, both: hints. */
+        (void)sb_load_relaxed((const struct sb_word64 *)block);
+        (void)sb_load_relaxed((const struct sb_word64 *)(block + SB_LINE));
 }
 
 /* ---- nodes ---- */
@@ -31,93 +41,121 @@ static const struct sb_node *ahead_follow(
         return word & SB_OFFSET_MASK ? sb_node_at(segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-/* The next scout; NULL: there is none. */
-static const struct sb_node *ahead_scout(const struct sb_segment *segment, struct sb_ahead *ahead)
-{
-        const struct sb_node *scout = ahead->next;
-
-        if (!ahead->begun)
-                scout = ahead_follow(segment, &segment->super->order[SCOUT_LEVEL]);
-        ahead->begun = true;
-        ahead->next = scout ? ahead_follow(segment, &scout->next[SCOUT_LEVEL]) : NULL;
-        return scout;
-}
-
 /* A walk from a node up to where the next one began. */
 struct lane {
         const struct sb_node *at, *end;
-        const struct sb_word64 *cells[LANE_NODES]; /* of the nodes on the way */
-        uint32_t count;
+        uint32_t steps;
 };
 
-/* A step. */
-static void ahead_step(const struct sb_segment *segment, struct lane *lane)
+/* Walks side by side, and the cells of the nodes that they passed. */
+struct lanes {
+        struct lane lane[LANES_FAR];
+        const struct sb_word64 *cell[CELLS];
+        uint32_t lane_count, cell_count;
+        uint32_t begun; /* walks */
+        bool lost;      /* one did not come to its end */
+};
+
+/* Begin the next walk at @from, up to the next scout. */
+static struct lane ahead_lane(const struct sb_segment *segment, struct sb_ahead *ahead,
+        struct lanes *lanes, const struct sb_node *from)
+{
+        if (from == ahead->next)
+                ahead->next = ahead_follow(segment, &from->next[ahead->level]);
+        lanes->begun++;
+        return (struct lane){.at = from, .end = ahead->next};
+}
+
+/* Whether a further walk is to begin. In a damaged segment walks of no step could follow one
+ * another for ever. */
+static bool ahead_wants_more(const struct sb_ahead *ahead, const struct lanes *lanes)
+{
+        uint32_t most = ahead->level == SB_AHEAD_NEAR ? NODES_NEAR : NODES_FAR;
+
+        return ahead->next && lanes->cell_count < most && lanes->begun < most;
+}
+
+/* A step. False: the walk is at its end, or has missed it. */
+static bool ahead_step(const struct sb_segment *segment, struct lanes *lanes, struct lane *lane)
 {
         const struct sb_word64 *cell;
 
-        if (!lane->at || lane->at == lane->end)
-                return;
+        if (lane->at == lane->end)
+                return false;
+        /* Bound: duty. The walk that memory is fetched for waits for it itself. */
+        if (!lane->at || ++lane->steps > LANE_NODES || lanes->cell_count == CELLS) {
+                lanes->lost = true;
+                return false;
+        }
         /* Relaxed: a hint. */
         cell = sb_cell_at(segment, sb_load_relaxed(&lane->at->cell));
-        lane->cells[lane->count++] = cell;
+        lanes->cell[lanes->cell_count++] = cell;
         if (cell)
                 __builtin_prefetch(cell);
         lane->at = ahead_follow(segment, &lane->at->next[0]);
         if (lane->at)
                 ahead_lines(segment, sb_offset_of(segment, lane->at));
+        return true;
 }
 
 /* What the cells on the way lead to. */
-static void ahead_heads(const struct sb_segment *segment, const struct lane *lane)
+static void ahead_heads(const struct sb_segment *segment, const struct lanes *lanes)
 {
         uint32_t i;
 
-        for (i = 0; i < lane->count; i++) {
+        for (i = 0; i < lanes->cell_count; i++) {
                 /* Relaxed: a hint. */
-                uint64_t word = lane->cells[i] ? sb_load_relaxed(lane->cells[i]) : 0;
+                uint64_t word = lanes->cell[i] ? sb_load_relaxed(lanes->cell[i]) : 0;
 
                 if (word)
                         ahead_lines(segment, word);
         }
 }
 
-/* Walk from @node, and from the scouts behind it. */
+/* Walk from @node, and from the scouts behind it. A walk that is at its end gives its place to the
+ * next one, so that as many as can be wait for memory at any time. */
 static void ahead_walk(
         const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node)
 {
-        struct lane lanes[LANES];
-        uint32_t round, i;
+        uint32_t i, most = ahead->level == SB_AHEAD_NEAR ? LANES_NEAR : LANES_FAR;
+        struct lanes lanes;
 
-        for (i = 0; i < LANES; i++) {
-                lanes[i].at = i ? lanes[i - 1].end : node;
-                lanes[i].end = ahead_scout(segment, ahead);
-                lanes[i].count = 0;
-        }
-        for (round = 0; round < LANE_NODES; round++)
-                for (i = 0; i < LANES; i++)
-                        ahead_step(segment, &lanes[i]);
-        for (i = 0; i < LANES; i++)
-                ahead_heads(segment, &lanes[i]);
-        /* A walk that did not come to its end goes on from there in the next call. */
-        ahead->left = 0;
-        for (i = 0; i < LANES; i++) {
-                ahead->left += lanes[i].count;
-                if (lanes[i].at != lanes[i].end)
-                        break;
-        }
-        if (i < LANES)
-                ahead->next = lanes[i].end;
+        lanes.cell_count = lanes.begun = 0;
+        lanes.lost = false;
+        lanes.lane[0] = ahead_lane(segment, ahead, &lanes, node);
+        for (i = 1; i < most && ahead_wants_more(ahead, &lanes); i++)
+                lanes.lane[i] = ahead_lane(segment, ahead, &lanes, ahead->next);
+        lanes.lane_count = i;
+        while (lanes.lane_count)
+                for (i = 0; i < lanes.lane_count; i++) {
+                        if (ahead_step(segment, &lanes, &lanes.lane[i]))
+                                continue;
+                        if (ahead_wants_more(ahead, &lanes))
+                                lanes.lane[i] = ahead_lane(segment, ahead, &lanes, ahead->next);
+                        else
+                                lanes.lane[i--] = lanes.lane[--lanes.lane_count];
+                }
+        ahead_heads(segment, &lanes);
+        /* A walk that missed its end went over nodes that the next ones went over, too. */
+        ahead->left = lanes.lost && lanes.cell_count > LANE_NODES ? LANE_NODES : lanes.cell_count;
+        ahead->fetches++;
+        ahead->lost = lanes.lost;
+}
+
+void sb_ahead_begin(const struct sb_segment *segment, struct sb_ahead *ret)
+{
+        sb_model_unchecked_begin();
+        *ret = (struct sb_ahead){.level = SB_AHEAD_FAR,
+                .next = ahead_follow(segment, &segment->super->order[SB_AHEAD_FAR])};
+        sb_model_unchecked_end();
 }
 
 void sb_ahead_nodes(
         const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node)
 {
-        if (!ahead->left) {
-                sb_model_unchecked_begin();
-                ahead_walk(segment, ahead, node);
-                sb_model_unchecked_end();
-        }
-        ahead->left -= ahead->left > 0;
+        sb_model_unchecked_begin();
+        ahead_walk(segment, ahead, node);
+        sb_model_unchecked_end();
 }
 
 /* ---- buckets, versions ---- */

@@ -12,19 +12,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/segment.h"
 
-/* How far ahead of a walk along level 0 memory was fetched. */
+/* How far ahead of a walk along level 0 memory is fetched. A node names the next one, so a walk
+ * gets one miss after the other. From several nodes that a higher level names, as many walks get
+ * theirs at once. */
 struct sb_ahead {
-        const struct sb_node *next; /* of a higher level, from which a walk begins; NULL: none */
+        const struct sb_node *next; /* of the higher level, from which a walk begins; NULL: none */
         uint32_t left;              /* nodes from here on that were fetched */
-        bool begun;                 /* the first of that level was found */
+        uint32_t level;             /* SB_AHEAD_*, or 0: there is no `next` yet */
+        uint32_t fetches;           /* so often from this level */
+        bool lost;                  /* a walk did not come to where the next one began */
 };
 
-/* The walk has come to @node: the next nodes, their cells and what is in these. A node names the
- * next one, so a walk gets one miss after the other: from several nodes, which a higher level
- * names, as many walks get theirs at once. */
+/* Which level: one node in four is of NEAR, from which some 16 nodes are fetched at a time; one in
+ * sixteen of FAR, from which 256 are. To find the first one of FAR is worth its cost where a walk
+ * has fetched from NEAR a few times. */
+#define SB_AHEAD_NEAR  1u
+#define SB_AHEAD_FAR   2u
+#define SB_AHEAD_TIMES 3u
+
+/* The walk goes on by a node. Return: whether it was fetched. */
+static inline bool sb_ahead_pass(struct sb_ahead *ahead)
+{
+        if (SB_UNLIKELY(!ahead->left))
+                return false;
+        ahead->left--;
+        return true;
+}
+/* Of a walk that begins with the first node, and changes nothing. */
+void sb_ahead_begin(const struct sb_segment *segment, struct sb_ahead *ret);
+/* Fetch nodes from @node on, where the walk is, their cells and what is in these. ahead->next and
+ * ahead->level are set. */
 void sb_ahead_nodes(
         const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node);
 /* The pass over the buckets has come to @bucket: what the cells of later ones lead to. */

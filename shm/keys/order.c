@@ -268,32 +268,47 @@ struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bo
         return word & SB_OFFSET_MASK ? sb_node_at(&handle->segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t count)
+/* @spot: what lies behind the node at which a walk is, or that node. */
+static void order_begin_ahead(const struct sb_segment *segment, const struct spot *spot,
+        uint32_t level, struct sb_ahead *ret)
 {
-        const struct sb_word64 *cells[SB_ORDER_FETCH];
-        uint32_t found = 0, i;
-        bool gone;
+        *ret = (struct sb_ahead){.level = level};
+        if (level < segment->height_max)
+                ret->next = spot->behind[level];
+}
 
-        if (count > SB_ORDER_FETCH)
-                count = SB_ORDER_FETCH;
-        /* The nodes themselves arrive one after the other: each names the next. */
-        while (found < count && (node = sb_order_next(handle, node, &gone))) {
-                /* Relaxed: a hint of what to fetch. */
-                cells[found] = sb_cell_at(&handle->segment, sb_load_relaxed(&node->cell));
-                if (cells[found])
-                        __builtin_prefetch(cells[found]);
-                found++;
-        }
-        for (i = 0; i < found; i++) {
-                /* Relaxed: as above. */
-                uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
+struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool after, struct sb_ahead *ret_ahead)
+{
+        struct spot spot;
 
-                if (at) {
-                        __builtin_prefetch(handle->segment.base + at);
-                        __builtin_prefetch(handle->segment.base + at + SB_LINE);
-                }
-        }
-        return found;
+        (void)order_find_spot(handle, key, key_len, after, &spot);
+        order_begin_ahead(&handle->segment, &spot, SB_AHEAD_NEAR, ret_ahead);
+        return spot.behind[0];
+}
+
+/* Of a walk that needs memory of more nodes, or began elsewhere, or went astray where other
+ * processes changed the index. */
+static void order_begin_far(
+        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
+{
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
+        struct spot spot;
+
+        if (!key.bytes)
+                return;
+        (void)order_find_spot(handle, key.bytes, key.len, true, &spot);
+        order_begin_ahead(&handle->segment, &spot, SB_AHEAD_FAR, ahead);
+}
+
+void sb_order_fetch_more(
+        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
+{
+        if (ahead->lost || !ahead->level ||
+                (ahead->level == SB_AHEAD_NEAR && ahead->fetches == SB_AHEAD_TIMES))
+                order_begin_far(handle, ahead, node);
+        sb_ahead_nodes(&handle->segment, ahead, node);
+        (void)sb_ahead_pass(ahead);
 }
 
 bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,

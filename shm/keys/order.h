@@ -11,6 +11,7 @@
 #ifndef SB_KEYS_ORDER_H
 #define SB_KEYS_ORDER_H
 
+#include "shm/keys/ahead.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
@@ -32,10 +33,18 @@ struct sb_node *sb_order_below(
 /* The next node behind @node; NULL: none. *ret_gone: @node is being removed; its links may lead
  * past what came since, so the walk has to seek anew from its key. */
 struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone);
-/* Have the memory of up to @count nodes behind @node, and of their newest versions, fetched: a walk
- * would wait for one after the other. Return: how many. */
-uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t count);
-#define SB_ORDER_FETCH 32u /* at most */
+/* The same as sb_order_seek(), where a walk begins that fetches memory ahead. */
+struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool after, struct sb_ahead *ret_ahead);
+/* The walk has come to @node: have memory of the nodes behind it fetched, unless it was. */
+void sb_order_fetch_more(
+        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node);
+static inline void sb_order_fetch(
+        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
+{
+        if (!sb_ahead_pass(ahead))
+                sb_order_fetch_more(handle, ahead, node);
+}
 
 /* Visit the nodes of all keys that begin with @prefix, ascending, each under a pin of the walk's. A
  * key that is there all the time is visited, once. Return: false: the segment is damaged. */

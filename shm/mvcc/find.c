@@ -112,12 +112,12 @@ static bool find_may_be_in(struct sb_settled settled, uint64_t cut)
                settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE);
 }
 
-/* Down the chain that begins with the head in @word, to the first version that is in the cut. */
-static struct sb_version *find_newest_at(struct sb_handle *handle, uint64_t word, uint64_t cut)
+/* Down the chain from @version, its head, to the first one that is in the cut. */
+static struct sb_version *find_newest_at(
+        struct sb_handle *handle, struct sb_version *version, uint64_t cut)
 {
         struct sb_segment *segment = &handle->segment;
         uint64_t left = sb_damage_bound(segment);
-        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         /* Bound: damage. A chain that goes round. */
         while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left)) {
@@ -151,7 +151,7 @@ struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *nod
         word = sb_pin_load(handle, cell);
         head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
                                                 : NULL;
-        return head && head->node == at ? find_newest_at(handle, word, cut) : NULL;
+        return head && head->node == at ? find_newest_at(handle, head, cut) : NULL;
 }
 
 struct sb_version *sb_find_at(
@@ -169,7 +169,7 @@ struct sb_version *sb_find_at(
                 if ((word & SB_CELL_FROZEN) || !version ||
                         !sb_version_is(segment, version, key, key_len))
                         continue;
-                version = find_newest_at(handle, word, cut);
+                version = find_newest_at(handle, version, cut);
                 if (version)
                         return version;
         }

@@ -89,8 +89,10 @@ static void check_walk_begin(struct sb_look *look, struct level_walk *walk, uint
 {
         *walk = (struct level_walk){0};
         check_walk_from(look, walk, &look->segment->super->order[level]);
-        if (!level)
-                look->report->nodes = 0;
+        if (level)
+                return;
+        look->report->nodes = 0;
+        sb_ahead_begin(look->segment, &walk->ahead);
 }
 
 /* Pass a node that is leaving and names @next. False: the level is to be begun again. */
@@ -177,7 +179,7 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
 
                 if (!node)
                         return false;
-                if (!level)
+                if (!level && !sb_ahead_pass(&walk.ahead))
                         sb_ahead_nodes(look->segment, &walk.ahead, node);
                 lowest = sb_pin_load(look->handle, &node->next[0]);
                 next = sb_pin_load(look->handle, &node->next[level]);

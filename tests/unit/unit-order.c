@@ -468,27 +468,86 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
         }
 }
 
-static void test_fetch_goes_as_far_as_is_asked_for_and_there_is(void)
+/* A walk over @count nodes from the first one on. @ret_fetches: how often memory was fetched.
+ * Return: whether each fetch went on where the last one had ended, and the last one to the end. */
+static bool fetches_all(struct sb_ahead *ahead, uint32_t count, uint32_t *ret_fetches)
 {
-        struct sb_node *first = NULL;
+        struct sb_node *node = sb_order_begin(&reader, "", 0, false, ahead);
+        uint32_t i, levels = 0;
+        bool gone, right = ahead->level == SB_AHEAD_NEAR;
 
-        CHECK(begin(1 << 20));
-        for (uint32_t i = 0; i < 50; i++) {
-                char key[8];
-                struct sb_node *node;
+        *ret_fetches = 0;
+        for (i = 0; node && i < count; i++) {
+                bool due = !ahead->left, begun = ahead->fetches && ahead->level == SB_AHEAD_FAR;
+                const struct sb_node *next = ahead->next;
 
-                snprintf(key, sizeof(key), "%02u", i);
-                node = make_text(key, 1);
-                CHECK(node && sb_order_insert(&writer, node) == node);
-                first = first ? first : node;
-                sb_store_relaxed(&node->cell, draw_word()); /* any number: a hint, no more */
+                sb_order_fetch(&reader, ahead, node);
+                *ret_fetches += due;
+                levels |= 1u << ahead->level;
+                right = right && !ahead->lost && (!due || !begun || next == node);
+                node = sb_order_next(&reader, node, &gone);
         }
-        CHECK_EQ(sb_order_fetch(&reader, first, 0), 0);
-        CHECK_EQ(sb_order_fetch(&reader, first, 5), 5);
-        CHECK_EQ(sb_order_fetch(&reader, first, 49), SB_ORDER_FETCH);
-        CHECK_EQ(sb_order_fetch(&reader, sb_order_find(&reader, "45", 2), 32), 4);
-        CHECK_EQ(sb_order_fetch(&reader, sb_order_find(&reader, "49", 2), 32), 0);
-        unmake_bus();
+        return right && !node && i == count && !ahead->left && !ahead->next &&
+               levels == (count > 64 ? 6u : levels);
+}
+
+static void test_memory_is_fetched_of_all_nodes_once(void)
+{
+        static const uint32_t counts[] = {1, 2, 5, 13, 50, 900};
+
+        for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+                struct sb_ahead ahead;
+                uint32_t fetches;
+
+                CHECK(begin(1 << 20));
+                for (uint32_t k = 0; k < counts[i]; k++) {
+                        char key[12];
+                        struct sb_node *node;
+
+                        snprintf(key, sizeof(key), "%04u", k);
+                        node = make_text(key, 1 + (k % 4 == 1) + (k % 16 == 5));
+                        CHECK(node && sb_order_insert(&writer, node) == node);
+                        sb_store_relaxed(&node->cell, draw_word()); /* any number: it is a hint */
+                }
+                CHECK(fetches_all(&ahead, counts[i], &fetches));
+                CHECK(fetches >= 1 && fetches <= 5 + counts[i] / 128);
+                unmake_bus();
+        }
+}
+
+/* The node from which the next fetch was to begin has left meanwhile, or leads to itself. */
+static void test_a_walk_that_was_led_astray_begins_anew(void)
+{
+        for (uint32_t damaged = 0; damaged < 2; damaged++) {
+                struct sb_node *nodes[900], *far;
+                struct sb_ahead ahead = {0};
+                uint32_t i, lost = 0;
+
+                CHECK(begin(1 << 20));
+                for (i = 0; i < 900; i++) {
+                        char key[12];
+
+                        snprintf(key, sizeof(key), "%04u", i);
+                        nodes[i] = make_text(key, 1 + 2 * (i % 16 == 5));
+                        CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+                }
+                sb_order_fetch(&reader, &ahead, nodes[0]);
+                CHECK(ahead.level == SB_AHEAD_FAR && ahead.left >= 255 && ahead.next);
+                far = sb_node_at(&reader.segment, sb_offset_of(&reader.segment, ahead.next));
+                if (damaged)
+                        sb_store_relaxed(&far->next[2], sb_offset_of(&reader.segment, far));
+                else
+                        sb_order_remove(&writer, far);
+                for (i = 1; i < 900; i++) {
+                        if (nodes[i] == far && !damaged)
+                                continue;
+                        sb_order_fetch(&reader, &ahead, nodes[i]);
+                        lost += ahead.lost && !ahead.left;
+                }
+                CHECK(lost <= 2);
+                CHECK(damaged || !ahead.lost);
+                unmake_bus();
+        }
 }
 
 static void test_links_that_lead_anywhere_end_every_walk(void)
@@ -606,7 +665,8 @@ int main(int argc, char **argv)
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
         RUN(test_a_walk_ends_at_damage_and_says_so);
-        RUN(test_fetch_goes_as_far_as_is_asked_for_and_there_is);
+        RUN(test_memory_is_fetched_of_all_nodes_once);
+        RUN(test_a_walk_that_was_led_astray_begins_anew);
         RUN(test_links_that_lead_anywhere_end_every_walk);
         RUN(test_a_round_at_any_level_ends_every_walk);
         RUN(test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all);
