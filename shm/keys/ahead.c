@@ -17,8 +17,7 @@
 #define CELLS         1024u /* of all of them */
 #define BUCKETS_AHEAD 16u
 
-/* The line at @at, and the next one. Loads, for processors drop a prefetch that has to wait for the
- * translation of its address; and where memory is large, most have to. */
+/* The line at @at, and the next one. By loads: prefetches took half as long again (decision 82). */
 static void ahead_lines(const struct sb_segment *segment, uint64_t at)
 {
         const unsigned char *block = segment->base + (at & SB_OFFSET_MASK);
