@@ -261,6 +261,26 @@ static double slice_strict(const struct row *row)
         return slice_rate(1, begun_ns);
 }
 
+/* What other stores have as a pipeline: one process makes so many sets, then waits for all. */
+static double slice_flush(const struct row *row)
+{
+        uint64_t begun_ns = bench_now_ns();
+
+        (void)row;
+        memset(shared, 0, sizeof(*shared));
+        for (uint64_t i = 0; bench_now_ns() - begun_ns < slice_ns; i++) {
+                int r;
+
+                for (uint32_t k = 0; k < AT_ONCE; k++)
+                        set(bus, (i * AT_ONCE + k) % KEYS, VALUE_LEN, false);
+                r = sb_flush(bus, UINT64_MAX);
+                if (r)
+                        fail("sb_flush", r);
+                shared->counts[0] += AT_ONCE;
+        }
+        return slice_rate(1, begun_ns);
+}
+
 /* Processes that write for a slice: into the bus, or into the row's store. */
 static double slice_at_once(const struct row *row)
 {
@@ -449,6 +469,7 @@ static void bench_at_once(void)
                         .way = {true, 1}},
         };
         struct row pipelined[] = {
+                {.name = "one process, 16 sets and a flush", .slice = slice_flush},
                 {.name = "strict, 16 processes at once", .slice = slice_at_once},
                 {.name = "Redis, always, one process, 16 in a pipeline",
                         .slice = slice_elsewhere,
@@ -456,9 +477,11 @@ static void bench_at_once(void)
                         .way = {true, AT_ONCE}},
         };
         struct row *tables[] = {rows, pipelined};
+        const uint32_t counts[] = {
+                sizeof(rows) / sizeof(*rows), sizeof(pipelined) / sizeof(*pipelined)};
 
         for (uint32_t i = 0; i < 2; i++) {
-                uint32_t count = open_rows(tables[i], 2);
+                uint32_t count = open_rows(tables[i], counts[i]);
 
                 start_bus("256M", "batched", "1G");
                 for (uint32_t round = 0; round < rounds; round++)
