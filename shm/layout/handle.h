@@ -25,7 +25,7 @@
 #ifndef SB_PENDING_BATCH
 #define SB_PENDING_BATCH 64 /* writes that share a new horizon; with many cuts, more */
 #endif
-#define SB_PENDING_LATEST 64u
+#define SB_PENDING_LATEST 256u
 #ifndef SB_LIMBO_MAX
 #define SB_LIMBO_MAX 1024 /* blocks that wait for a grace period */
 #endif
@@ -113,7 +113,8 @@ struct sb_pending {
         uint64_t cell_number;
         uint64_t since, due; /* stamps */
         uint64_t last;       /* the newest stamp that something was superseded at */
-        uint64_t whole;      /* 1: look below `since`, too: a sweep may have missed the chain */
+        uint32_t whole;      /* 1: look below `since`, too: a sweep may have missed the chain */
+        uint32_t older;      /* the entry that was put there before, of those with this hash */
 };
 /* A block (a version, or a node in one of its two grace periods) that waits to be free. */
 struct sb_limbo_entry {
@@ -127,9 +128,9 @@ struct sb_limbo_entry {
 struct sb_limbo {
         struct sb_pending pending[SB_PENDING_MAX];
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
-        uint32_t latest[SB_PENDING_LATEST];  /* where a cell with this number, modulo their count,
-                                                was put last: one that is written again and again
-                                                is in the list once */
+        uint32_t latest[SB_PENDING_LATEST];  /* by a cell's hash: the entry that was put there last,
+                                                which names the one before it. So a cell is in the
+                                                list once, however often it is written */
         uint32_t noted, batch;               /* calls since the last look; how many bring one on */
         struct sb_limbo_entry entries[SB_LIMBO_MAX];
         uint32_t count;

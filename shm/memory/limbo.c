@@ -25,16 +25,64 @@ void sb_limbo_leave(struct sb_handle *handle)
         sb_add_full(&handle->segment.super->sweep_wanted, 1);
 }
 
-void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending)
+/* The entries with a cell's hash. A bucket's cells have numbers side by side (Fibonacci hashing;
+ * Knuth, volume 3). */
+static uint32_t *limbo_latest(struct sb_limbo *limbo, uint64_t cell_number)
+{
+        return &limbo->latest[(cell_number * UINT64_C(0x9e3779b97f4a7c15) >> 32) %
+                              SB_PENDING_LATEST];
+}
+
+/* The cell's entry; NULL: it has none. What was taken out of the list ends a way through it: all
+ * that is older was taken out, too. */
+static struct sb_pending *limbo_find(struct sb_limbo *limbo, uint64_t cell_number)
+{
+        uint32_t at = *limbo_latest(limbo, cell_number),
+                 span = limbo->pending_tail - limbo->pending_head;
+
+        while (at - limbo->pending_head < span) {
+                struct sb_pending *entry = &limbo->pending[at % SB_PENDING_MAX];
+
+                if (entry->cell_number == cell_number)
+                        return entry;
+                span = at - limbo->pending_head;
+                at = entry->older;
+        }
+        return NULL;
+}
+
+/* A cell that has no entry. */
+static void limbo_append(struct sb_handle *handle, const struct sb_pending *pending)
 {
         struct sb_limbo *limbo = &handle->limbo;
+        uint32_t *latest = limbo_latest(limbo, pending->cell_number);
+        struct sb_pending *entry;
 
         if (SB_UNLIKELY(limbo->pending_tail - limbo->pending_head == SB_PENDING_MAX)) {
                 sb_limbo_leave(handle);
                 return;
         }
-        limbo->latest[pending->cell_number % SB_PENDING_LATEST] = limbo->pending_tail;
-        limbo->pending[limbo->pending_tail++ % SB_PENDING_MAX] = *pending;
+        entry = &limbo->pending[limbo->pending_tail % SB_PENDING_MAX];
+        *entry = *pending;
+        entry->older = *latest;
+        *latest = limbo->pending_tail++;
+}
+
+void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending)
+{
+        struct sb_pending *same = limbo_find(&handle->limbo, pending->cell_number);
+
+        if (!same) {
+                limbo_append(handle, pending);
+                return;
+        }
+        same->whole |= pending->whole;
+        if (pending->since < same->since)
+                same->since = pending->since;
+        if (pending->due < same->due)
+                same->due = pending->due;
+        if (pending->last > same->last)
+                same->last = pending->last;
 }
 
 /* Whether no sweep is asked for or under way. One that is may miss a chain that is written
@@ -50,28 +98,12 @@ static bool limbo_is_swept(const struct sb_handle *handle)
 
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
 {
-        struct sb_limbo *limbo = &handle->limbo;
-        uint32_t at = limbo->latest[cell_number % SB_PENDING_LATEST];
-        struct sb_pending *same = &limbo->pending[at % SB_PENDING_MAX];
-        bool whole = !limbo_is_swept(handle);
-
-        limbo->noted++;
-        if (at - limbo->pending_head >= limbo->pending_tail - limbo->pending_head ||
-                same->cell_number != cell_number) {
-                sb_limbo_again(handle, &(struct sb_pending){.cell_number = cell_number,
-                                               .since = stamp,
-                                               .due = stamp,
-                                               .last = stamp,
-                                               .whole = whole});
-                return;
-        }
-        same->whole |= whole;
-        if (stamp < same->since)
-                same->since = stamp;
-        if (stamp < same->due)
-                same->due = stamp;
-        if (stamp > same->last)
-                same->last = stamp;
+        handle->limbo.noted++;
+        sb_limbo_again(handle, &(struct sb_pending){.cell_number = cell_number,
+                                       .since = stamp,
+                                       .due = stamp,
+                                       .last = stamp,
+                                       .whole = !limbo_is_swept(handle)});
 }
 
 void sb_limbo_moved(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)

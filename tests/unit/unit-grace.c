@@ -488,7 +488,7 @@ static void test_cells_to_look_at_again_come_in_order_however_often_the_list_goe
                         in++, sb_limbo_later(&writer, in, in * 3);
                 CHECK(sb_limbo_pending_due(&writer));
                 CHECK_EQ(writer.limbo.left_behind, step);
-                sb_limbo_later(&writer, 9, 9); /* one too many */
+                sb_limbo_later(&writer, UINT64_MAX, 9); /* one too many */
                 CHECK_EQ(writer.limbo.left_behind, step + 1);
                 for (uint32_t i = 1 + draw(SB_PENDING_MAX); i; i--) {
                         struct sb_pending pending;
@@ -532,6 +532,36 @@ static void test_a_cell_that_is_written_again_is_in_the_list_once(void)
                 sb_limbo_later(&writer, i, 20);
         CHECK(sb_limbo_pending_due(&writer));
         CHECK_EQ(writer.limbo.left_behind, 0);
+        unmake_bus();
+}
+
+/* Cells that are written in turn, of which many have the same hash, whatever it is: each has one
+ * entry, of all that was noted, also behind others that were put back meanwhile. */
+static void test_each_cell_waits_once_however_many_are_written_in_turn(void)
+{
+        const uint32_t cells = SB_PENDING_MAX - 1;
+
+        CHECK(begin(700));
+        for (uint64_t turn = 1; turn <= 5; turn++) {
+                for (uint64_t i = 1; i <= cells; i++)
+                        sb_limbo_later(&writer, 8 * i, 1000 * turn + i);
+                CHECK_EQ(sb_limbo_pending(&writer), cells);
+                for (uint32_t i = 0; i < cells / 3; i++) {
+                        struct sb_pending pending = sb_limbo_take_pending(&writer);
+
+                        sb_limbo_again(&writer, &pending);
+                }
+                CHECK_EQ(sb_limbo_pending(&writer), cells);
+        }
+        CHECK_EQ(sb_limbo_left_behind(&writer), 0);
+        while (sb_limbo_pending(&writer)) {
+                struct sb_pending pending = sb_limbo_take_pending(&writer);
+                uint64_t i = pending.cell_number / 8;
+
+                CHECK_EQ(pending.since, 1000 + i);
+                CHECK_EQ(pending.due, 1000 + i);
+                CHECK_EQ(pending.last, 5000 + i);
+        }
         unmake_bus();
 }
 
@@ -718,6 +748,7 @@ int main(int argc, char **argv)
         RUN(test_what_finds_no_space_is_left_to_a_sweep);
         RUN(test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round);
         RUN(test_a_cell_that_is_written_again_is_in_the_list_once);
+        RUN(test_each_cell_waits_once_however_many_are_written_in_turn);
         RUN(test_a_ripe_batch_moves_the_era_on_before_it_is_looked_at);
         RUN(test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of_it);
         RUN(test_a_block_that_another_brought_further_is_dropped);
