@@ -242,6 +242,28 @@ static void test_what_is_not_plain_is_left_to_the_long_way(void)
         }
 }
 
+/* A length that is forged leads the comparison and the copy to the segment's end, and not beyond.
+ */
+static void test_a_value_may_reach_just_to_where_every_key_has_room_behind_it(void)
+{
+        struct sb_version *version;
+        struct sb_found found;
+        uint64_t room;
+
+        CHECK(make_bus(1 << 20));
+        sb_pin(&writer);
+        CHECK((version = push("key", SB_VERSION_VALUE, 20)));
+        room = writer.segment.values_end - sb_offset_of(&writer.segment, version);
+        CHECK(room < writer.segment.geometry.size - sizeof(struct sb_version));
+        version->shape = SB_SHAPE(room, 3, 0, 1);
+        CHECK(find_plain("key", 3, &found) && found.version == version);
+        CHECK_EQ(SB_SHAPE_VALUE_LEN(found.shape), room);
+        version->shape = SB_SHAPE(room + 1, 3, 0, 1);
+        CHECK(!find_plain("key", 3, &found));
+        CHECK_EQ(disagreements, 0);
+        unmake_bus();
+}
+
 static void test_any_of_many_keys_is_found_as_the_long_way_finds_it(void)
 {
         enum { KEYS = 400 };
@@ -288,6 +310,7 @@ int main(int argc, char **argv)
         RUN(test_a_plain_value_is_found_at_once_whatever_its_keys_length);
         RUN(test_a_tag_of_another_key_finds_nothing_however_alike_the_bytes_are);
         RUN(test_what_is_not_plain_is_left_to_the_long_way);
+        RUN(test_a_value_may_reach_just_to_where_every_key_has_room_behind_it);
         RUN(test_any_of_many_keys_is_found_as_the_long_way_finds_it);
         return test_end();
 }
