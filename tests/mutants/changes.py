@@ -187,7 +187,7 @@ def whole_expression(text, start, end):
 def arms(original, text, change):
     """(start, end, what stands there when the change is on, whether there is no value) of a change as a choice."""
     if not change.to.strip():
-        return change.start, change.end, '(void)0', True
+        return change.start, change.end, '', True
     if change.kind == 'a CAS made a store':
         return change.start, change.end, change.to.strip(), False
     if change.to[:4] in ('0 &&', '1 ||'):
@@ -213,8 +213,10 @@ def switched(original, numbered):
                 raise ValueError('changes overlap')
             within = within[1 + len(inside):]
             kept = render(first[0], first[1], inside)
-            made += original[at:first[0]] + f'(SB_CHANGED({first[4]}) ? {first[2]} : '
-            made += f'(void)({kept}))' if first[3] else f'({kept}))'
+            made += original[at:first[0]]
+            # What has no value is a statement, of a macro too that is one.
+            made += (f'({{ if (!SB_CHANGED({first[4]})) {{ {kept}; }} }})' if first[3] else
+                     f'(SB_CHANGED({first[4]}) ? {first[2]} : ({kept}))')
             at = first[1]
         return made + original[at:end]
 
