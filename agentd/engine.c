@@ -264,7 +264,6 @@ static enum sb_engine_end engine_end_log(struct sb_engine *engine, enum sb_engin
         (void)poll(&gone, 1, LOG_PATIENCE_MS);
         (void)waitpid(engine->log_pid, NULL, WNOHANG);
         close(engine->log_fd);
-        engine->log_fd = -1;
         return end;
 }
 

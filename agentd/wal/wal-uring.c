@@ -71,19 +71,18 @@ static int wal_uring_submit(struct wal_uring *uring, uint32_t count)
 }
 
 /* A place for a request. The ring has more than a writer uses at a time. */
-static struct io_uring_sqe *wal_uring_request(struct wal_uring *uring, uint32_t place)
+static struct io_uring_sqe *wal_uring_request(struct wal_uring *uring)
 {
         struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 
         sb_assert(sqe);
-        io_uring_sqe_set_data64(sqe, place);
         return sqe;
 }
 
 static void wal_uring_ask_write(struct wal_uring *uring, int file, uint32_t buffer, size_t len,
         uint64_t file_offset, uint32_t flags)
 {
-        struct io_uring_sqe *sqe = wal_uring_request(uring, 0);
+        struct io_uring_sqe *sqe = wal_uring_request(uring);
 
         io_uring_prep_write_fixed(
                 sqe, file, uring->buffers[buffer], (unsigned)len, file_offset, (int)buffer);
@@ -93,7 +92,7 @@ static void wal_uring_ask_write(struct wal_uring *uring, int file, uint32_t buff
 
 static void wal_uring_ask_sync(struct wal_uring *uring, int file)
 {
-        struct io_uring_sqe *sqe = wal_uring_request(uring, 1);
+        struct io_uring_sqe *sqe = wal_uring_request(uring);
 
         io_uring_prep_fsync(sqe, file, IORING_FSYNC_DATASYNC);
         io_uring_sqe_set_data64(sqe, 1);
@@ -120,8 +119,7 @@ static void wal_uring_settle(struct wal_uring *uring)
         r = r ? r : wal_uring_take(uring, 1, &answers);
         r = r ? r : wal_uring_judge_write(answers.results[0], len);
         uring->pushed_len = 0;
-        if (r && !uring->failed[uring->pushed_file])
-                uring->failed[uring->pushed_file] = r;
+        uring->failed[uring->pushed_file] = r; /* no frame is pushed behind one that failed */
 }
 
 /* The same, and whether a frame of this file has failed before. */
