@@ -114,7 +114,6 @@ static bool segment_set_limits(struct sb_segment *segment)
         segment->value_len_max = g->size / 4 < space / 2 ? g->size / 4 : space / 2;
         if (segment->value_len_max > VALUE_LEN_FIELD)
                 segment->value_len_max = VALUE_LEN_FIELD;
-        segment->reserve_class = 0;
         while (segment->class_size[segment->reserve_class] <
                 sizeof(struct sb_version) + segment->key_len_max)
                 segment->reserve_class++;
