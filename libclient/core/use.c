@@ -83,10 +83,8 @@ static const char *use_name_of(uint32_t thread, char ret[NAME_MAX_LEN + 4])
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
                 return "";
-        len = read(fd, name, NAME_MAX_LEN);
+        len = read(fd, name, NAME_MAX_LEN) - 1; /* without the newline behind it */
         close(fd);
-        if (len > 0 && name[len - 1] == '\n')
-                len--;
         if (len <= 0)
                 return "";
         snprintf(ret, NAME_MAX_LEN + 4, " (%.*s)", (int)len, name);
