@@ -89,6 +89,23 @@ static void test_each_version_counts_as_the_block_that_it_takes(void)
         unmake_bus();
 }
 
+/* It is of the last step; and it is counted while a sweep looks at blocks, not between. */
+static void test_what_ended_since_the_sweep_began_counts_where_the_sweep_looks(void)
+{
+        const struct sb_version *version = sized(60);
+
+        CHECK(begin(1000, 10));
+        sb_budget_begin(&writer);
+        sb_sweep_slice_begin(&writer, true);
+        CHECK(sb_budget_count(&writer, &keeps_all, version, 1001));
+        CHECK(sb_budget_count(&writer, &keeps_all, version, 100000));
+        sb_sweep_slice_end(&writer);
+        CHECK(!sb_budget_count(&writer, &keeps_all, version, 500));
+        sb_budget_end(&writer);
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes), 2 * 64);
+        unmake_bus();
+}
+
 static void test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_much_more(void)
 {
         enum { VERSIONS = 300 };
@@ -352,6 +369,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_bus_without_rules_counts_nothing);
         RUN(test_each_version_counts_as_the_block_that_it_takes);
+        RUN(test_what_ended_since_the_sweep_began_counts_where_the_sweep_looks);
         RUN(test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_much_more);
         RUN(test_a_floor_that_another_raised_meanwhile_does_not_sink);
         RUN(test_a_deleted_key_counts_as_its_tombstone_and_its_node);

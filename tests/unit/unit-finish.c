@@ -111,6 +111,36 @@ static void test_a_version_that_is_not_its_own_keeps_its_stamp(void)
         }
 }
 
+static void count_visit(
+        struct sb_handle *handle, struct sb_node *node, uint64_t stamp, void *context)
+{
+        uint32_t *count = context;
+
+        (void)handle;
+        *count += node && stamp == CLOCK;
+}
+
+/* Ranges may lie there, of which no bytes are an offset. */
+static void test_what_lies_behind_the_list_is_no_write(void)
+{
+        for (uint32_t writes = 0; writes <= 2; writes++) {
+                struct sb_descriptor *commit;
+                uint32_t count = 0;
+
+                CHECK(begin());
+                CHECK((commit = make_descriptor(CLOCK - 1, 2, 0)));
+                CHECK(intend(commit, 0, "a") && intend(commit, 1, "b"));
+                commit->write_count = writes;
+                commit->ranges_len = 8 * (2 - writes);
+                sb_finish_each(&writer, commit, count_visit, &count);
+                CHECK_EQ(count, 0);
+                sb_descriptor_decide(commit, SB_STATUS_COMMITTED, CLOCK);
+                sb_finish_each(&writer, commit, count_visit, &count);
+                CHECK_EQ(count, writes);
+                unmake_bus();
+        }
+}
+
 static void test_its_reaper_does_the_same_wherever_the_owner_died(void)
 {
         /* Decided; copied into all; let go; the descriptor on its way out; dated. */
@@ -235,6 +265,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_its_owner_copies_the_outcome_into_all_and_dates_the_descriptor);
         RUN(test_a_version_that_is_not_its_own_keeps_its_stamp);
+        RUN(test_what_lies_behind_the_list_is_no_write);
         RUN(test_its_reaper_does_the_same_wherever_the_owner_died);
         RUN(test_what_was_aborted_is_disposed_of_by_where_it_lies);
         RUN(test_what_was_not_aborted_is_never_disposed_of);

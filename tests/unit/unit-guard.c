@@ -184,6 +184,21 @@ static void test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_en
         unmake_bus();
 }
 
+/* Whatever the words behind the last chunk's say: a doorbell that was rung often. */
+static void test_an_index_behind_the_last_chunk_has_no_word(void)
+{
+        uint64_t offset;
+
+        CHECK(begin(64, 4096));
+        CHECK_EQ(sb_guard_grow(&reader, 64), 0);
+        offset = sb_load_relaxed(&reader.record->guard_chunk[1]);
+        sb_store_relaxed(&reader.record->bell, (uint32_t)offset);
+        sb_store_relaxed(&reader.record->rung, 0);
+        for (uint32_t i = 0; i < 5000; i++)
+                CHECK(!sb_guard_word(&writer.segment, reader.record, UINT32_MAX - i));
+        unmake_bus();
+}
+
 static void test_only_its_owners_life_frees_a_chunk(void)
 {
         uint64_t offset;
@@ -344,6 +359,7 @@ int main(int argc, char **argv)
         RUN(test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for);
         RUN(test_reclaimers_read_to_the_last_guard_of_now);
         RUN(test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough);
+        RUN(test_an_index_behind_the_last_chunk_has_no_word);
         RUN(test_only_its_owners_life_frees_a_chunk);
         RUN(test_a_chunk_that_another_process_is_freeing_is_left_to_it);
         RUN(test_a_chunk_that_was_freed_and_is_being_made_by_another_stays);

@@ -386,6 +386,30 @@ static void test_a_magazine_is_shared_out_where_that_is_worth_it(void)
         }
 }
 
+static void test_a_larger_share_is_for_larger_blocks(void)
+{
+        static const struct sb_geometry_wish wishes[] = {
+                {.size = 1 << 20, .clients = 2}, {.size = 64 << 20, .clients = 2}};
+        uint64_t shares[2];
+
+        for (uint32_t i = 0; i < 2; i++) {
+                const struct sb_geometry *g = &writer.segment.geometry;
+                const uint32_t *sizes = writer.segment.class_size;
+                uint32_t end;
+
+                CHECK(make_bus_of(&wishes[i]));
+                shares[i] = (uint64_t)g->unit_count * g->unit_size / 16 / g->record_count /
+                            g->magazine_count;
+                if (shares[i] < SB_MAGAZINE_BLOCK)
+                        shares[i] = SB_MAGAZINE_BLOCK;
+                end = writer.magazine.class_end;
+                CHECK(end && sizes[end - 1] <= shares[i]);
+                CHECK(end == writer.segment.class_count || sizes[end] > shares[i]);
+                unmake_bus();
+        }
+        CHECK(shares[0] == SB_MAGAZINE_BLOCK && shares[1] > SB_MAGAZINE_BLOCK);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -399,5 +423,6 @@ int main(int argc, char **argv)
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         RUN(test_a_block_in_hand_that_goes_over_a_kept_version_is_in_hand_no_more);
         RUN(test_a_magazine_is_shared_out_where_that_is_worth_it);
+        RUN(test_a_larger_share_is_for_larger_blocks);
         return test_end();
 }

@@ -207,6 +207,7 @@ static void test_repair_frees_what_has_no_key_and_no_maker_at_work(void)
         sb_named_repair(&writer);
         CHECK(!sb_named_stands(&writer.segment, &values[5]));
         CHECK(sb_named_stands(&writer.segment, &values[1]));
+        CHECK(!sb_load_relaxed(&writer.record->pin) && !sb_load_relaxed(&reader.record->pin));
         unmake_bus();
 }
 

@@ -374,6 +374,22 @@ static void test_no_watch_is_told_of_the_buss_own_keys(void)
         unmake_bus();
 }
 
+/* A node with a ring and such a key is damaged. */
+static void test_a_sweep_takes_no_short_key_for_a_watch(void)
+{
+        struct sb_version *version;
+
+        CHECK(begin());
+        CHECK_EQ(put(&writer, "short", "v", 1), 0);
+        sb_prefix_sweep_begin(&engine);
+        sb_pin(&reader);
+        CHECK((version = find("short")));
+        sb_prefix_sweep_saw(&engine, sb_node_at(&writer.segment, version->node));
+        sb_unpin(&reader);
+        CHECK(!engine.prefixes.any);
+        unmake_bus();
+}
+
 /* No cut can ever be behind it: the watch would begin for ever. */
 static void test_what_is_given_up_ahead_of_the_clock_is_damage(void)
 {
@@ -479,6 +495,7 @@ int main(int argc, char **argv)
         RUN(test_laps_count_on_when_their_bits_begin_anew);
         RUN(test_what_is_given_up_is_half_a_ring_behind);
         RUN(test_no_watch_is_told_of_the_buss_own_keys);
+        RUN(test_a_sweep_takes_no_short_key_for_a_watch);
         RUN(test_what_is_given_up_ahead_of_the_clock_is_damage);
         RUN(test_a_reader_has_every_hint_or_learns_that_it_has_not);
         RUN(test_what_a_slow_maker_placed_hides_no_watch);
