@@ -206,6 +206,8 @@ static void recorder_close(void *context, int file)
 {
         struct recorder *recorder = context;
 
+        if (recorder->open_node[file] < 0)
+                recorder->wrong = "a file is closed that is not open";
         recorder->open_node[file] = -1;
         recorder->below.close(recorder->below.context, file);
 }

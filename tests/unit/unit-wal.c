@@ -5,7 +5,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -297,6 +299,35 @@ static void test_auto_says_why_it_is_not_io_uring(void)
 
 /* ---- what is not as it was written ---- */
 
+/* The ring answers for a frame when the next request of its file is made. */
+static void test_a_frame_that_failed_on_its_way_is_said_by_each_later_call_of_its_file(void)
+{
+        struct rlimit old, limit;
+        int file = -1, other = -1, said[7];
+
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        CHECK(begin_log(SB_WAL_URING, 0, 0));
+        CHECK(!io.create(io.context, "failing", &file) && !io.create(io.context, "good", &other));
+        signal(SIGXFSZ, SIG_IGN);
+        CHECK(!getrlimit(RLIMIT_FSIZE, &old));
+        limit = (struct rlimit){SB_WAL_BLOCK, old.rlim_max};
+        CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+        said[0] = io.push(io.context, file, 0, SB_WAL_BLOCK, 2 * SB_WAL_BLOCK);
+        said[1] = io.sync(io.context, file);
+        said[2] = io.push(io.context, file, 0, SB_WAL_BLOCK, 0);
+        said[3] = io.finish(io.context, file, 0, SB_WAL_BLOCK, 0);
+        said[4] = io.sync(io.context, file);
+        said[5] = io.push(io.context, other, 0, SB_WAL_BLOCK, 0);
+        said[6] = io.sync(io.context, other);
+        CHECK(!setrlimit(RLIMIT_FSIZE, &old));
+        for (uint32_t i = 0; i < 7; i++)
+                CHECK_EQ(said[i], i && i < 5 ? -EFBIG : 0);
+        io.close(io.context, file);
+        io.close(io.context, other);
+        end_log();
+}
+
 static void test_a_log_of_another_version_says_which(void)
 {
         CHECK(begin_log(SB_WAL_AUTO, 32 << 10, 0));
@@ -342,7 +373,7 @@ static void test_a_torn_end_is_told_apart_from_damage(void)
         CHECK_EQ(story.end.sequence, 3);
         CHECK_EQ(story.end.file, 1);
         CHECK_EQ(story.end.offset, 4 * SB_WAL_BLOCK);
-        CHECK(story.end.dropped >= 3 * SB_WAL_BLOCK);
+        CHECK_EQ(story.end.dropped, 4 * SB_WAL_BLOCK); /* of this batch alone */
         /* A bad frame before whole ones of a later batch. */
         CHECK(write_at(NAME_1, 2 * SB_WAL_BLOCK + 200, "x", 1));
         CHECK(!story_read(dir, &story) && !story.wrong);
@@ -836,6 +867,7 @@ int main(int argc, char **argv)
         RUN(test_a_batch_that_is_not_wanted_is_passed_over);
         RUN(test_an_entry_that_no_reader_takes_is_refused);
         RUN(test_auto_says_why_it_is_not_io_uring);
+        RUN(test_a_frame_that_failed_on_its_way_is_said_by_each_later_call_of_its_file);
         RUN(test_a_log_of_another_version_says_which);
         RUN(test_a_log_of_another_bus_is_not_read);
         RUN(test_a_torn_end_is_told_apart_from_damage);
