@@ -347,6 +347,30 @@ static void test_without_descriptors_agentd_rests_and_then_listens_again(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+static int lower_soft_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit))
+                return -1;
+        limit.rlim_cur = 100;
+        return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Up to the hard one, as far as its clients may need. */
+static void test_agentd_raises_its_soft_limit_itself(void)
+{
+        struct rlimit limit;
+        struct daemon daemon;
+
+        daemon_prepare = lower_soft_limit;
+        CHECK(daemon_start(&daemon));
+        daemon_prepare = NULL;
+        CHECK(!prlimit(daemon.pid, RLIMIT_NOFILE, NULL, &limit));
+        CHECK(limit.rlim_cur > 100 && limit.rlim_cur <= limit.rlim_max);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 /* A client that agentd has no descriptor to watch by is refused, and the log says why. Of one that
  * was dead before its turn came it says nothing. */
 static void test_a_client_that_cannot_be_watched_is_refused_and_said(void)
@@ -398,6 +422,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_what_agentd_holds_it_needs_whatever_happened_before);
         RUN(test_without_descriptors_agentd_rests_and_then_listens_again);
+        RUN(test_agentd_raises_its_soft_limit_itself);
         RUN(test_a_client_that_cannot_be_watched_is_refused_and_said);
         return daemon_end(test_end());
 }

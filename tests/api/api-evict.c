@@ -94,6 +94,26 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
         END();
 }
 
+/* A key that was not given does not count: the end of the limit would look like the end. */
+static void test_an_evicted_scan_never_comes_to_its_limit(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how), .limit = 1};
+        struct sb_guard none = {0};
+        struct sb_scan *scan = NULL;
+        uint32_t count = 0;
+
+        BEGIN();
+        CHECK(!sb_set(bus, b("a"), b("a"), NULL, NULL));
+        CHECK_EQ(sb_scan_open_at(other, all, &how, &scan), 0);
+        CHECK(!sb_set(bus, b("a"), b("b"), NULL, NULL) && !evict(other->handle.slot, &count));
+        CHECK_EQ(count, 1);
+        for (unsigned i = 0; i < 3; i++)
+                CHECK_EQ(sb_scan_next(scan, &none), SB_E_LAPPED);
+        CHECK(!none.bus);
+        sb_scan_close(scan);
+        END();
+}
+
 static void test_all_snapshots_of_one_client_go_and_no_others(void)
 {
         struct sb_scan *scans[32], *mine = NULL;
@@ -242,6 +262,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_an_evicted_scan_says_lapped_and_its_guards_stay);
+        RUN(test_an_evicted_scan_never_comes_to_its_limit);
         RUN(test_all_snapshots_of_one_client_go_and_no_others);
         RUN(test_what_was_kept_for_an_evicted_snapshot_is_used_again);
         RUN(test_a_transaction_that_lost_its_cut_does_nothing);
