@@ -154,6 +154,10 @@ static void test_append_refuses_what_is_too_large(void)
         char *large = calloc(1, most + 1);
 
         BEGIN();
+        CHECK_EQ(sb_set(bus, b("k"), (struct sb_bytes){large, most + 1}, NULL, NULL), -EMSGSIZE);
+        CHECK_EQ(sb_set(bus, b("k"), (struct sb_bytes){large, most}, NULL, NULL), 0);
+        CHECK_EQ(sb_append(bus, b("k"), b("a"), NULL, NULL), -EMSGSIZE);
+        CHECK_EQ(sb_delete(bus, b("k"), SB_ANY_REV, NULL, NULL), 0);
         CHECK_EQ(sb_append(bus, b("k"), (struct sb_bytes){large, most - 1}, NULL, NULL), 0);
         CHECK_EQ(sb_append(bus, b("k"), b("ab"), NULL, NULL), -EMSGSIZE);
         CHECK_EQ(sb_append(bus, b("k"), (struct sb_bytes){large, most + 1}, NULL, NULL), -EMSGSIZE);

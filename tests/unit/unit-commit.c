@@ -302,6 +302,34 @@ static void test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some(
         unmake_bus();
 }
 
+/* A commit of deletes has the blocks that are left for that, where no other write has any. */
+static void test_on_a_full_bus_a_commit_may_delete(void)
+{
+        struct sb_commit_write writes[2];
+        struct sb_commit_result result;
+        char keys[2][16];
+        struct txn txn;
+        uint32_t i = 0;
+
+        CHECK(make_bus(1 << 20));
+        do
+                snprintf(keys[0], sizeof(keys[0]), "k%u", i++);
+        while (!put_patiently(&writer, keys[0], value, 100));
+        CHECK(i > 100);
+        for (uint32_t j = 0; j < 2; j++) {
+                snprintf(keys[j], sizeof(keys[j]), "k%u", j);
+                writes[j] = write_of(keys[j], "12345678");
+        }
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), SB_E_FULL);
+        for (uint32_t j = 0; j < 2; j++)
+                writes[j] = write_of(keys[j], NULL);
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), 0);
+        CHECK(reads("k0", NULL) && reads("k1", NULL));
+        unmake_bus();
+}
+
 static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes(void)
 {
         struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
@@ -444,6 +472,7 @@ int main(int argc, char **argv)
         RUN(test_a_key_made_in_a_range_is_a_conflict_when_serializable);
         RUN(test_thousands_of_keys_commit_together);
         RUN(test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some);
+        RUN(test_on_a_full_bus_a_commit_may_delete);
         RUN(test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes);
         RUN(test_a_block_that_was_given_back_is_not_given_back_again_when_the_next_key_fails);
         RUN(test_conflicts_for_ever_leave_nothing);
