@@ -16,6 +16,7 @@
 #include "shm/upkeep/sweep.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/flush.h"
 
 #define TAKEN_MAX 40000u
 
@@ -747,6 +748,34 @@ static void test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_i
         unmake_bus();
 }
 
+/* A look at all pins costs all processes: those in vain are ever further apart, and when one found
+ * a unit, the next search looks again. */
+static void test_looks_at_all_pins_in_vain_are_ever_further_apart(void)
+{
+        uint32_t unit;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 300, 0), 0); /* its slab serves in the meantime */
+        while (!take(&writer, SB_UNIT_VERSIONS, 64, 0))
+                ;
+        sb_slab_release_all(&writer);
+        unit = sb_unit_of(&writer.segment, taken[taken_count / 2].offset);
+        sb_pin(&reader);
+        for (uint32_t i = taken_count; i-- > 0;)
+                if (sb_unit_of(&writer.segment, taken[i].offset) == unit)
+                        clear_one(&writer, i);
+        sb_era_advance(&writer);
+        flush_begin(&writer, NULL);
+        for (uint32_t i = 0; i < 64; i++) {
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 200, SB_SLAB_LARGER), 0);
+                clear_one(&writer, taken_count - 1);
+                sb_slab_release_all(&writer);
+        }
+        CHECK(flush_count > 1 && flush_count < 20);
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
 static void test_chunks_of_guards_take_a_slab_each(void)
 {
         CHECK(begin(1 << 20, 0));
@@ -907,6 +936,7 @@ int main(int argc, char **argv)
         RUN(test_a_search_for_larger_classes_ends_with_the_largest);
         RUN(test_units_in_reserve_serve_tombstones_of_a_full_bus_alone);
         RUN(test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_is_left);
+        RUN(test_looks_at_all_pins_in_vain_are_ever_further_apart);
         RUN(test_chunks_of_guards_take_a_slab_each);
         RUN(test_guards_and_the_reserve_are_not_counted_as_slabs_of_versions);
         RUN(test_only_a_blocks_start_is_a_block);

@@ -425,6 +425,30 @@ static void test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one(
         unmake_bus();
 }
 
+static void test_where_a_stopped_reader_knows_all_units_they_are_tried_again(void)
+{
+        uint32_t tries = 0;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(512));
+        sb_pin(&reader);
+        sb_era_advance(&writer);
+        sb_era_advance(&writer);
+        leave_rows(limit - 20, limit, 0);
+        begin_wait(20);
+        CHECK_EQ(find_window(), limit - 20);
+        do
+                CHECK_EQ(sb_window_take(&writer, 20, limit), NONE);
+        while (!sb_window_wait(&writer));
+        CHECK_EQ(find_window(), NONE);
+        while (find_window() == NONE)
+                CHECK(tries++ < 8);
+        sb_window_end(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
 /* As for a commit of several large values, of which the last one has no room yet. */
 static void test_runs_that_are_given_back_stay_until_the_wait_is_over(void)
 {
@@ -546,6 +570,7 @@ int main(int argc, char **argv)
         RUN(test_free_and_empty_units_are_owned_in_a_window_and_come_back);
         RUN(test_a_window_is_a_run_when_it_is_empty_and_past_its_grace_period);
         RUN(test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one);
+        RUN(test_where_a_stopped_reader_knows_all_units_they_are_tried_again);
         RUN(test_runs_that_are_given_back_stay_until_the_wait_is_over);
         RUN(test_a_dead_owners_window_comes_back_whatever_its_state);
         RUN(test_the_end_of_a_wait_leaves_no_owned_unit_whatever_the_windows_state);
