@@ -134,6 +134,28 @@ static void test_it_can_be_read_until_a_call_finds_nothing(void)
         END();
 }
 
+static uint64_t processor_ns(void)
+{
+        struct timespec time;
+
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+        return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void test_what_waits_behind_it_takes_no_processor_time(void)
+{
+        uint64_t before;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK(fd >= 0 && rests(fd));
+        before = processor_ns();
+        CHECK(!readable(fd, 500));
+        CHECK(processor_ns() - before < 50000000u);
+        END();
+}
+
 static void test_the_bus_says_what_waits(void)
 {
         const char *wanted = getenv("STATEBUS_FD");
@@ -741,6 +763,7 @@ int main(int argc, char **argv)
         RUN(test_an_epoll_loop_misses_nothing_and_rests);
         RUN(test_an_edge_triggered_loop_misses_nothing_and_rests);
         RUN(test_it_can_be_read_until_a_call_finds_nothing);
+        RUN(test_what_waits_behind_it_takes_no_processor_time);
         RUN(test_the_bus_says_what_waits);
         RUN(test_watches_that_come_and_go_count);
         RUN(test_a_watch_of_a_prefix_shows);
