@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "shm/notify/durable.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -181,6 +183,27 @@ static void test_memory_is_told_by_kind_and_adds_up(void)
         END();
 }
 
+/* A process that had the log's record, and is gone, is none; and a bus without a log has nothing of
+ * one, whatever the words say. */
+static void test_a_log_is_told_where_there_is_one(void)
+{
+        struct sb_segment *segment;
+        struct sb_admin_stat stat;
+
+        BEGIN();
+        segment = &bus->handle.segment;
+        if (!world.remote) { /* there an engine goes by these words, too */
+                sb_record_at(segment, sb_durable_slot(segment))->pid = 77;
+                sb_store_relaxed(&segment->super->durable, 1);
+                CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+                CHECK(!stat.durable && !stat.log_pid);
+                sb_store_relaxed(&segment->super->log_mode, SB_LOG_STRICT);
+                CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+                CHECK(stat.durable == 1 && !stat.log_pid);
+        }
+        END();
+}
+
 static void test_check_counts_what_is_there(void)
 {
         struct sb_check_report report;
@@ -227,6 +250,7 @@ int main(int argc, char **argv)
         RUN(test_clients_show_how_much_each_holds);
         RUN(test_watches_are_listed_and_those_that_are_behind);
         RUN(test_memory_is_told_by_kind_and_adds_up);
+        RUN(test_a_log_is_told_where_there_is_one);
         RUN(test_check_counts_what_is_there);
         RUN(test_a_damaged_chain_is_found_and_named);
         return test_end();

@@ -395,6 +395,14 @@ static void test_a_sleeping_watch_is_woken_by_a_change(void)
         END();
 }
 
+static uint64_t processor_ns(void)
+{
+        struct timespec time;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
 static void test_a_wait_ends_at_its_deadline_or_by_an_interrupt(void)
 {
         struct sb_watch *watch = NULL;
@@ -418,6 +426,11 @@ static void test_a_wait_ends_at_its_deadline_or_by_an_interrupt(void)
         CHECK_EQ(pthread_create(&thread, NULL, interrupt_later, NULL), 0);
         CHECK_EQ(sb_wait(bus, SB_FOREVER), -EINTR);
         CHECK_EQ(pthread_join(thread, NULL), 0);
+        /* Behind it the thread sleeps. */
+        bus->watches.spin_ns = MS;
+        begun = processor_ns();
+        CHECK_EQ(sb_wait(bus, now_ns() + 500 * MS), SB_E_TIMED_OUT);
+        CHECK(processor_ns() - begun < 50 * MS);
         bus->watches.spin_ns = 0;
         /* Before the wait: the next one, and no further one. */
         sb_interrupt(bus);

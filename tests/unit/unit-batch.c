@@ -421,6 +421,7 @@ static void test_while_the_disk_works_nothing_is_kept_for_the_batch(void)
 static void test_writers_hear_that_a_batch_was_read(void)
 {
         void *space = begin_log(16 << 20);
+        uint64_t clock;
 
         CHECK(space && !put(&writer, "key00", "a", 1) && log_once(true));
         CHECK(!sb_batch_begin(&reader, &batch));
@@ -431,6 +432,10 @@ static void test_writers_hear_that_a_batch_was_read(void)
         sb_batch_release(&reader, &batch);
         sb_horizon_renew(&writer);
         CHECK(!sb_horizon_has_cuts(&writer));
+        /* Once. */
+        clock = sb_load_relaxed(&writer.segment.super->clock);
+        sb_batch_release(&reader, &batch);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->clock), clock);
         end_batch(true);
         free(space);
         unmake_bus();

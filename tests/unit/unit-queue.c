@@ -74,6 +74,21 @@ static void test_a_run_is_closed_with_the_last_hint_that_has_room(void)
         unmake_bus();
 }
 
+static void test_what_was_before_the_watch_is_not_hinted(void)
+{
+        CHECK(begin());
+        for (uint32_t i = 0; i < 10; i++)
+                sb_clock_take_cut(&writer);
+        sb_queue_begin(row, 5, 0, ROOM);
+        sb_pin(&writer);
+        for (uint64_t stamp = 1; stamp < 10; stamp++) {
+                sb_queue_tell(&writer, row, CELL, stamp);
+                CHECK_EQ(sb_hint_tail(row), stamp <= 5 ? 0 : stamp - 5);
+        }
+        sb_unpin(&writer);
+        unmake_bus();
+}
+
 static void test_a_run_wants_what_was_current_in_it(void)
 {
         uint64_t low, high;
@@ -170,6 +185,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_a_run_is_closed_with_the_last_hint_that_has_room);
+        RUN(test_what_was_before_the_watch_is_not_hinted);
         RUN(test_a_run_wants_what_was_current_in_it);
         RUN(test_room_that_is_said_again_is_another_word);
         RUN(test_what_is_lost_or_moved_is_not_where_it_was_listed);
