@@ -234,6 +234,22 @@ static void test_what_ended_it_is_told(void)
         setenv("STATEBUS_AGENTD", "/proc/self/exe", 1);
 }
 
+static void test_without_an_agentd_nothing_is_made(void)
+{
+        struct sb_place before = place;
+        char path[96];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/none", home);
+        CHECK_EQ(sb_place_resolve(path, &place), 0);
+        setenv("STATEBUS_AGENTD", "no-such-agentd", 1);
+        r = start("", NULL);
+        setenv("STATEBUS_AGENTD", "/proc/self/exe", 1);
+        place = before;
+        CHECK_EQ(r, -ENOENT);
+        CHECK(access(path, F_OK) < 0);
+}
+
 static void test_a_start_is_over_when_it_says_ready_and_not_before(void)
 {
         static const struct {
@@ -528,6 +544,7 @@ int main(int argc, char **argv)
         RUN(test_the_last_line_of_a_start_that_failed_is_told);
         RUN(test_a_long_log_and_a_long_line_are_cut);
         RUN(test_what_ended_it_is_told);
+        RUN(test_without_an_agentd_nothing_is_made);
         RUN(test_a_start_is_over_when_it_says_ready_and_not_before);
         RUN(test_a_long_word_is_read_as_far_as_there_is_space);
         RUN(test_options_are_given_on_up_to_32);
