@@ -358,6 +358,29 @@ static int story_watch(void)
         return r != SB_E_TIMED_OUT ? r : seen == 402 ? 0 : -EPROTO;
 }
 
+/* A queue of its own, beside what a watch of a prefix has. */
+static int story_buffered(void)
+{
+        struct sb_watch_options how = {.size = sizeof(how),
+                .flags = SB_PREFIX | SB_BUFFERED,
+                .depth = 100,
+                .after = SB_ANY_REV};
+        struct sb_guard guard = {0};
+        struct sb_watch *watch = NULL;
+        unsigned seen = 0;
+        int r = TRY(sb_watch_open_at(own, b("w"), &how, &watch));
+
+        for (unsigned i = 0; i < 50 && !r; i++)
+                r = sb_set(bus, b("w3"), b("v"), NULL, NULL);
+        while (!r) {
+                r = TRY(sb_watch_next(watch, 0, &guard));
+                seen += r == 0;
+                sb_guard_release(&guard);
+        }
+        sb_watch_close(watch);
+        return r != SB_E_TIMED_OUT ? r : seen == 50 ? 0 : -EPROTO;
+}
+
 static int story_delete_range(void)
 {
         uint64_t count = 0;
@@ -518,6 +541,7 @@ static void test_a_call_without_memory_has_done_nothing_and_leaves_nothing(void)
                 {"restore", story_restore, true},
                 {"holders", story_holders, false},
                 {"watch", story_watch, false},
+                {"buffered", story_buffered, false},
         };
         struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 5};
         char name[8];
