@@ -520,6 +520,38 @@ static void tell(const char *name, int (*story)(void), bool writes)
         }
 }
 
+/* What came from it, and is not ended yet, has its own and nothing more. */
+static void test_a_closed_bus_keeps_no_memory_but_for_guards(void)
+{
+        struct sb_history *history = NULL;
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        struct sb_txn *txn = NULL;
+        long first, parts;
+
+        if (getenv("STATEBUS_CHECKED"))
+                TEST_SKIP("a bus is known for ever in the checked mode");
+        WORLD_BEGIN(16 * MIB);
+        CHECK_EQ(sb_set(bus, b("key"), b("v"), NULL, NULL), 0);
+        first = live;
+        CHECK_EQ(open_own(), 0);
+        parts = live;
+        CHECK_EQ(sb_history_open(own, b("key"), 0, &history), 0);
+        CHECK_EQ(sb_history_next(history, &guard, NULL), 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_open(own, NULL, b("k"), &scan), 0);
+        CHECK_EQ(sb_txn_begin(own, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_txn_set(txn, b("key"), b("w")), 0);
+        parts = live - parts;
+        own = sb_close(own);
+        CHECK(live <= first + parts);
+        sb_txn_end(txn);
+        sb_scan_close(scan);
+        sb_history_close(history);
+        CHECK_EQ(live, first);
+        WORLD_END();
+}
+
 static void test_a_call_without_memory_has_done_nothing_and_leaves_nothing(void)
 {
         static const struct {
@@ -641,6 +673,7 @@ static void test_all_that_may_hold_a_cut_have_a_place(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_a_closed_bus_keeps_no_memory_but_for_guards);
         RUN(test_a_call_without_memory_has_done_nothing_and_leaves_nothing);
         RUN(test_what_is_held_is_counted_as_it_lies);
         RUN(test_all_that_may_hold_a_cut_have_a_place);
