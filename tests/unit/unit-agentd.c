@@ -492,6 +492,10 @@ static void test_all_that_died_meanwhile_are_collected(void)
                 sb_reaper_watch(&engine, slot, generation, (int)syscall(SYS_pidfd_open, child, 0));
         }
         CHECK_EQ(sb_roster_count(&engine.handle.segment), count);
+        /* A look at all of them goes on at once, and then ends. */
+        engine.look_wanted = true;
+        CHECK(sb_reaper_look(&engine));
+        CHECK(!sb_reaper_look(&engine));
         CHECK_EQ(sb_reaper_collect(&engine), count - 1);
         CHECK_EQ(sb_roster_count(&engine.handle.segment), 1);
         CHECK_EQ(waitpid(child, NULL, 0), child);
