@@ -31,7 +31,8 @@
 
 static const struct world_case prefixes[] = {
         /* A watch begins. */
-        {"prefix: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 2},
+        {"prefix: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 3, .whole = true},
+        {"prefix: joins beside a set, buffers", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 2, .delays = 1, .whole = true},
         {"prefix: joins beside a set, the long way", {START_VALUE, {OPS(ALL, NEXT), OPS(PUT_A)}}, 2, 2},
         {"prefix: joins beside a make", {START_EMPTY, {OPS(WITHIN, NEXT), OPS(SET_A)}}, 2, 2},
         {"prefix: joins beside a delete and a removal", {START_VALUE, {OPS(ALL, NEXT), OPS(DELETE_A, WORK, WORK)}}, 2, 1},
@@ -60,7 +61,7 @@ static const struct world_case prefixes[] = {
         {"prefix: joins beside the end of a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, NEXT), OPS(SET_A)}, .engine = true,
                 .past = "j"}, 3, 1},
         /* It reads. */
-        {"prefix: reads beside a set", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: reads beside a set", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 4, .whole = true},
         {"prefix: reads beside a set, the long way", {START_VALUE, {OPS(LOOK, NEXT), OPS(PUT_A)}, .prefixed = 1}, 2, 2},
         {"prefix: reads beside two writers", {START_VALUE, {OPS(LOOK), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
         {"prefix: reads beside a set and a prune", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 2},
@@ -121,6 +122,8 @@ static const struct world_case prefixes[] = {
                 .past = "aaa"}, 2, 2},
         /* It sleeps. */
         {"prefix: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 2},
+        {"prefix: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .prefixed = 1}, 3, 2,
+                .whole = true},
         {"prefix: sleeps beside a commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 1},
         {"prefix: sleeps beside a killed set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 0, .crashes = 1, .crash_mask = 2,
                 .reaper = true},
@@ -160,7 +163,6 @@ static const struct world_case prefixes[] = {
 
 /* The same with more preemptions, threads and kills. */
 static const struct world_case deep[] = {
-        {"prefix deep: reads beside a set", {START_VALUE, {OPS(LOOK, NEXT), OPS(SET_A)}, .prefixed = 1}, 2, 4},
         {"prefix deep: reads beside two writers", {START_VALUE, {OPS(LOOK), OPS(SET_A), OPS(SET_B)}, .prefixed = 1}, 3, 2},
         {"prefix deep: reads beside a commit", {START_PAIR, {OPS(LOOK, NEXT), OPS(TXN(.writes = KA | KB))}, .prefixed = 1}, 2, 3},
         {"prefix deep: reads beside a commit and a set", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB)), OPS(SET_B)},
@@ -168,19 +170,16 @@ static const struct world_case deep[] = {
         {"prefix deep: reads beside a set and a prune", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 3},
         {"prefix deep: reads beside a second life", {START_VALUE, {OPS(LOOK, NEXT), OPS(DELETE_A, WORK, WORK, SET_A)},
                 .prefixed = 1}, 2, 2},
-        {"prefix deep: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 3},
         {"prefix deep: joins beside the end of a join", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, SET_A, NEXT)}, .engine = true,
                 .past = "j"}, 2, 2},
         {"prefix deep: lapped beside a late half", {START_PAIR, {OPS(NEXT), OPS(SET_A), OPS(SET_A, SET_A, SET_A)}, .prefixed = 1,
                 .past = "arb"}, 3, 2},
         {"prefix deep: unread, and two writers", {START_PAIR, {OPS(FIRST), OPS(SET_A, STABLE, SET_A), OPS(SET_B, SET_B)}, .prefixed = 1,
                 .past = "sasasasa", .keeps = true}, 3, 1},
-        {"prefix deep: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .prefixed = 1}, 3, 2},
         {"prefix deep: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .prefixed = 1}, 2, 2, .delays = 1},
         {"prefix deep: reads beside a set and a prune, buffers", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1,
                 .past = "sa"}, 2, 1,
                 .delays = 2},
-        {"prefix deep: joins beside a set, buffers", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 2, .delays = 1},
         {"prefix deep: joins beside the end of a join, buffers", {START_VALUE, {OPS(MEMORY), OPS(WITHIN, SET_A, NEXT)}, .engine = true,
                 .past = "j"}, 2, 1, .delays = 2},
         {"prefix deep: reads beside a mover", {START_VALUE, {OPS(LOOK), OPS(MOVE_A, WORK)},

@@ -44,12 +44,13 @@ static const struct world_case watches[] = {
         {"watch: two join, and a set", {START_VALUE, {OPS(WATCH_A, NEXT), OPS(WATCH_A, NEXT), OPS(SET_A)}}, 3, 2},
         {"watch: two more join, and a set", {START_VALUE, {OPS(NEXT), OPS(WATCH_A, NEXT), OPS(WATCH_A, NEXT), OPS(SET_A)},
                 .watched = 1}, 4, 2},
-        {"watch: joins beside a commit", {START_PAIR, {OPS(WATCH_A, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2},
+        {"watch: joins beside a commit", {START_PAIR, {OPS(WATCH_A, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2, .whole = true},
         {"watch: joins where memory is full", {START_FULL, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .unit_count = 8}, 2, 2},
         {"watch: killed while it joins", {START_VALUE, {OPS(WATCH_A), OPS(WATCH_A, NEXT)}}, 2, 0, .crashes = 1, .crash_mask = 1,
                 .reaper = true},
         /* It ends, and the engine clears. */
-        {"watch: joins beside a clearing", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(WATCH_A, NEXT)}, .engine = true, .ring = RING_LEFT}, 2, 2},
+        {"watch: joins beside a clearing", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(WATCH_A, NEXT)}, .engine = true, .ring = RING_LEFT},
+                2, 2, .whole = true},
         {"watch: joins beside a clearing and a set", {START_VALUE, {OPS(SWEEP), OPS(WATCH_A, NEXT), OPS(SET_A)}, .engine = true,
                 .ring = RING_LEFT}, 3, 2},
         {"watch: leaves and joins beside a clearing", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(UNWATCH, WATCH_A, NEXT), OPS(SET_A)},
@@ -85,13 +86,14 @@ static const struct world_case watches[] = {
                 .magazine = 2, .setup_by = 1}, 2, 2},
         /* It sleeps. */
         {"watch: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 3},
-        {"watch: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 2, .delays = 1},
-        {"watch: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 2},
+        {"watch: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 3, .delays = 2,
+                .whole = true},
+        {"watch: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 2, .whole = true},
         {"watch: a descriptor beside a set", {START_VALUE, {OPS(STAND), OPS(SET_A)}, .watched = 1}, 2, 3},
         {"watch: a descriptor beside two writers", {START_VALUE, {OPS(STAND, STAND), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 2},
         {"watch: a descriptor beside a stopped set", {START_VALUE, {OPS(STAND), OPS(SET_A), OPS(SET_A)}, .watched = 1}, 3, 0,
                 .crashes = 1, .crash_mask = 2},
-        {"watch: two sleep beside a set", {START_VALUE, {OPS(SLEEP), OPS(SLEEP), OPS(SET_A)}, .watched = 3}, 3, 2},
+        {"watch: two sleep beside a set", {START_VALUE, {OPS(SLEEP), OPS(SLEEP), OPS(SET_A)}, .watched = 3}, 3, 2, .whole = true},
         {"watch: sleeps beside a killed set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 0, .crashes = 1, .crash_mask = 2,
                 .reaper = true},
         {"watch: sleeps beside a stopped set", {START_VALUE, {OPS(SLEEP), OPS(SET_A), OPS(SET_A)}, .watched = 1}, 3, 0, .crashes = 1,
@@ -107,7 +109,7 @@ static const struct world_case watches[] = {
         {"watch: sleeps beside a stopped commit and a cut", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB)), OPS(STABLE)},
                 .watched = 1}, 3, 0, .crashes = 1, .crash_mask = 2},
         {"watch: sleeps beside a commit and a set", {START_PAIR, {OPS(SLEEP), OPS(TXN(.reads = KA, .writes = KA)), OPS(SET_A)},
-                .watched = 1}, 3, 2},
+                .watched = 1}, 3, 2, .whole = true},
         /* Versions that stay by their number, and rings that get more slots. */
         {"depth: two writers", {START_VALUE, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .ring = RING_RULE}, 2, 2},
         {"depth: two writers with magazines", {START_VALUE, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .ring = RING_RULE,
@@ -176,7 +178,6 @@ static const struct world_case deep[] = {
                 .crash_mask = 2, .reaper = true},
         {"watch deep: sleeps beside a killed commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .watched = 1}, 2, 1,
                 .crashes = 1, .crash_mask = 2, .reaper = true},
-        {"watch deep: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 3, .delays = 2},
 };
 /* clang-format on */
 

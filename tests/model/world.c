@@ -770,6 +770,7 @@ struct model_scenario world_scenario(const struct world_case *the_case)
                 .thread_count = the_case->threads,
                 .preemptions = the_case->preemptions,
                 .costly = the_case->costly,
+                .whole = the_case->whole,
                 .crashes = the_case->crashes,
                 .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,

@@ -270,6 +270,7 @@ struct world_case {
         uint32_t crash_mask; /* [all] */
         bool reaper;         /* a killed thread is reaped while the others run, not after them */
         bool costly;         /* a second or more: as a whole for `make test-long` */
+        bool whole;          /* much of it in little time: as a whole every day */
 };
 
 /* Chosen after the start state was made. */

@@ -71,6 +71,8 @@ struct model_scenario {
         /* a walk for every day takes two switches less instead of one; without any it leaves the
          * scenario to --long */
         bool costly;
+        /* much is examined in little time: a walk for every day takes all its switches, too */
+        bool whole;
         /* accesses of one execution; more is "no progress" [4000] */
         uint32_t step_max;
         /* [unbounded] A walk that ends there is a failure of model_main(). */
@@ -99,8 +101,8 @@ bool model_schedule_fails(const struct model_scenario *scenario, const char *sch
 
 /* The common main of model tests: [--long] [--only SCENARIO] [--replay SCHEDULE] [--preemptions N]
  * [--weak N] [--list]. --weak: C11's orders, with N for `older`. Without --long and --only each
- * scenario has one preemption less than it asks for,
- * though never less than one. Return: the exit status. */
+ * scenario that is not `whole` has one preemption less than it asks for, though never less than
+ * one. Return: the exit status. */
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count);
 /* Prints one line about a walk to stdout. */
 void model_print(const struct model_scenario *scenario, const struct model_report *report,

@@ -166,9 +166,11 @@ static int model_usage(const char *program, const char *argument)
         return 1;
 }
 
-/* Every day's walk takes one switch less, and of a costly scenario two. */
+/* Every day's walk takes one switch less, and of a costly scenario two; of what is cheap, none. */
 static uint32_t model_quick_preemptions(const struct model_scenario *scenario)
 {
+        if (scenario->whole)
+                return scenario->preemptions;
         if (scenario->costly)
                 return scenario->preemptions > 2 ? scenario->preemptions - 2 : 0;
         return scenario->preemptions > 1 ? scenario->preemptions - 1 : scenario->preemptions;
