@@ -226,21 +226,28 @@ static uint64_t states_chance(uint64_t *seed)
         return *seed >> 33;
 }
 
-/* Puts the sectors of a write there that the choice lets live. */
-static void states_tear(
-        struct states_file *file, const struct record *record, uint32_t torn, uint64_t *seed)
+/* Puts the sectors, or the blocks, of a write there that the choice lets live. */
+static void states_tear(struct states_file *file, const struct record *record,
+        const struct states_choice *choice, uint64_t *seed)
 {
-        for (uint32_t at = 0; at < record->len; at += SECTOR) {
-                uint32_t len = record->len - at < SECTOR ? record->len - at : SECTOR;
+        const uint64_t end = record->file_offset + record->len;
+        const uint32_t piece = choice->blocks ? BLOCK : SECTOR;
 
-                if (states_chance(seed) % 8 < torn)
-                        states_put(file, record->bytes + at, record->file_offset + at, len);
+        for (uint64_t at = record->file_offset, next; at < end; at = next) {
+                next = at - at % piece + piece < end ? at - at % piece + piece : end;
+                if (states_chance(seed) % 8 < choice->torn)
+                        states_put(file, record->bytes + (at - record->file_offset), at,
+                                (uint32_t)(next - at));
         }
         /* The size may have come to the disk without the bytes. */
-        if (states_chance(seed) % 2 && file->size < record->file_offset + record->len) {
-                states_room(file);
-                file->size = (uint32_t)(record->file_offset + record->len);
-        }
+        if (file->size >= end)
+                return;
+        states_room(file);
+        if (choice->blocks)
+                file->size +=
+                        (uint32_t)(states_chance(seed) % ((end - file->size) / BLOCK + 1)) * BLOCK;
+        else if (states_chance(seed) % 2)
+                file->size = (uint32_t)end;
 }
 
 static bool states_bit(uint64_t word, uint32_t i)
@@ -254,7 +261,8 @@ static bool states_is_read(const char *name)
         return strncmp(name, "wal-spare", 9) != 0;
 }
 
-uint32_t states_visible(const struct states *states)
+/* How many waiting writes, longer than @least, are in files that the reader may look at. */
+static uint32_t states_count(const struct states *states, uint32_t least)
 {
         bool visible[NODES_MAX] = {false};
         uint32_t count = 0;
@@ -269,8 +277,19 @@ uint32_t states_visible(const struct states *states)
                         visible[record->node] = true;
         }
         for (uint32_t i = 0; i < states->write_count; i++)
-                count += visible[states->recorder->records[states->writes[i]].node];
+                count += states->recorder->records[states->writes[i]].len > least &&
+                         visible[states->recorder->records[states->writes[i]].node];
         return count;
+}
+
+uint32_t states_visible(const struct states *states)
+{
+        return states_count(states, 0);
+}
+
+uint32_t states_visible_long(const struct states *states)
+{
+        return states_count(states, BLOCK);
 }
 
 static void states_choose(struct states *states, const struct states_choice *choice)
@@ -302,7 +321,7 @@ static void states_choose(struct states *states, const struct states_choice *cho
                 if (!states_bit(choice->writes, i))
                         continue;
                 if (choice->torn)
-                        states_tear(file, record, choice->torn, &seed);
+                        states_tear(file, record, choice, &seed);
                 else
                         states_put(file, record->bytes, record->file_offset, record->len);
         }

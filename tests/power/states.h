@@ -6,6 +6,10 @@
  * synced, any of it may have happened, in the order in which it was done, with gaps. A failed sync
  * makes nothing sure, and what was waiting for it is never made sure by a later one.
  *
+ * Disks and file systems that are better than that leave states that are rare among those, and so
+ * are a choice of their own: any blocks of 4,096 bytes, each whole or not at all; a file that has
+ * grown by some blocks, whichever of them have come; names up to one, as a journal has them.
+ *
  * A state is made in a real directory, by writing what differs from the state before, so that the
  * real reader reads it.
  */
@@ -16,6 +20,7 @@
 
 #define FILE_MAX    (48u << 10) /* bytes of a file, in these tests */
 #define SECTOR      512u
+#define BLOCK       4096u
 #define LINKS_MAX   192u
 #define WAITING_MAX 1024u
 
@@ -72,11 +77,14 @@ void states_step(struct states *states);
 
 /* How many of the waiting writes are in files that the reader may look at. */
 uint32_t states_visible(const struct states *states);
+/* How many of those are longer than a block. */
+uint32_t states_visible_long(const struct states *states);
 
 /* How a state is chosen: a bit for each waiting write and each waiting name, or by chance. */
 struct states_choice {
         uint64_t writes, names; /* of the first 64 of each: whether they are there */
         uint32_t torn;          /* 0: writes are whole; else of 8 sectors as many are there */
+        bool blocks;            /* of 8 blocks as many; and a file has grown by blocks */
         uint64_t seed;          /* of the sectors */
 };
 
