@@ -195,11 +195,13 @@ static inline __attribute__((always_inline)) void sb_overwrite_fault_live(struct
                 sb_magazine_publish(handle, &version->block);
 }
 
-/* Whether a rule of history, or a watch of the key, may keep what the write replaced. Fault
- * KEPT_UNASKED: it is not asked. */
+/* Whether a rule of history, or a watch of the key, may keep what the write replaced. Faults
+ * KEPT_UNASKED: it is not asked; WATCHED_IN_HAND: the watch is not. */
 static inline __attribute__((always_inline)) bool sb_overwrite_is_kept(const struct sb_found *found)
 {
-        return (found->word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && !SB_FAULT(KEPT_UNASKED);
+        const uint64_t watched = SB_FAULT(WATCHED_IN_HAND) ? 0 : SB_CELL_WATCHED;
+
+        return (found->word & (SB_CELL_KEPT | watched)) && !SB_FAULT(KEPT_UNASKED);
 }
 
 /* ---- the write ---- */
@@ -278,6 +280,14 @@ static inline __attribute__((always_inline)) void sb_overwrite_tell_log(
                 &handle->segment, sb_cell_number(&handle->segment, found->cell), found->stamp);
 }
 
+/* Fault WATCHED_IN_HAND: watchers are told, as they should be. */
+static inline __attribute__((always_inline)) void sb_overwrite_fault_tell(struct sb_handle *handle,
+        struct sb_version *version, const struct sb_found *found, uint64_t stamp)
+{
+        if (SB_FAULT(WATCHED_IN_HAND) && (found->word & SB_CELL_WATCHED))
+                sb_overwrite_later(handle, version, NULL, 0, found->cell, stamp);
+}
+
 /* Behind a lost CAS on a cell: counts it, and gives way. @lost: how often this write has lost
  * before. */
 __attribute__((cold)) void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost);
@@ -292,6 +302,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
                 sb_overwrite_later(handle, version, NULL, block->entry, found->cell, stamp);
                 return false;
         }
+        sb_overwrite_fault_tell(handle, version, found, stamp);
         if (sb_unlogged_or_watched(&handle->segment, found->stamp)) {
                 if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
                         return sb_overwrite_attend(

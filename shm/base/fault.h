@@ -124,6 +124,7 @@
         X(RING_UNKEPT, "a pruner takes what the readers of a ring have not read")                  \
         X(REMOVE_WATCHED, "a key is removed though it is watched")                                 \
         X(GONE_UNSAID, "a pruner does not say that a version leaves its chain")                    \
+        X(GONE_SAID_LATE, "a pruner says that a version left its chain when it has")               \
         X(JOIN_OLD_TURN, "a watch that joins while bits are cleared sets the one that goes")       \
         X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
@@ -173,12 +174,14 @@
         X(LOOK_AT_NO_NOTES, "a reader of a prefix does not look at what is being written")         \
         X(AWAIT_UNASKED, "a pruner does not ask the watches of prefixes")                          \
         X(AWAIT_UNEQUAL, "a pruner does not ask them where both versions have one stamp")          \
+        X(AWAIT_EARLY, "a pruner asks them before it knows the stamp of the successor")            \
         X(GIVEN_UP_UNASKED, "a reader of a prefix does not ask what was given up meanwhile")       \
         X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
         X(HINT_UNTAILED, "a process leaves the tail of the hints behind its own")                  \
         X(HINT_LAP_UNASKED, "a reader takes a later lap's hint for the one that it wants")         \
         X(LENGTHS_UNASKED, "a length is taken back from a watch that joined meanwhile")            \
         X(FORGOTTEN_UNSAID, "a key is removed, and a watch of before its delete cannot tell")      \
+        X(REMOVE_UNAWAITED, "a key is removed though something lies below its delete")             \
         X(MOVE_AWAITED, "a version that a reader listed is moved without a word")                  \
         X(HINT_TAIL_FIRST, "the tail of the hints is moved before the slot is filled")             \
         X(HINT_PAST_NOTE, "a writer's note goes before its hint is in")                            \
@@ -205,6 +208,7 @@
         X(OVERWRITE_LEFT_UNNOTED, "a short write leaves what a cut needs, and does not note it")   \
         X(MAGAZINE_TAKES_CHAIN, "a version with older ones below is taken for the last one")       \
         X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
+        X(WATCHED_IN_HAND, "a short write takes for its own what a watch keeps")                   \
         X(KEEP_BEGINS_ANEW, "a rule that stands is written again, and covers nothing of before")   \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \

@@ -325,12 +325,14 @@ static struct sb_version *key_under_aborted(struct sb_handle *handle, struct sb_
 }
 
 /* Whether a cut, open or to come, reads something else than "absent" in the chain of this tombstone
- * or placeholder. */
+ * or placeholder; or a watch of a prefix has not read all that came before it: that lies below.
+ * Fault REMOVE_UNAWAITED: it is not asked whether anything does. */
 static bool key_is_needed(struct sb_handle *handle, const struct sb_version *version,
         uint64_t stamp, const struct sb_horizon *horizon)
 {
         return !SB_FAULT(REMOVE_IGNORES_CUTS) &&
-               (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
+               (stamp > horizon->bound || ((sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK) &&
+                                                  !SB_FAULT(REMOVE_UNAWAITED)));
 }
 
 /* Whether the log has still to write this tombstone down. It looks at the key again behind that.

@@ -63,6 +63,15 @@ static bool prune_begin(struct sb_handle *handle, struct sb_version *version)
         return !prune_is_in_hand(retire);
 }
 
+/* Say that @version leaves its chain: before it is out. Fault GONE_SAID_LATE: behind that. */
+static void prune_say_gone(struct sb_handle *handle, const struct sb_version *version, bool behind)
+{
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
+
+        if (node && behind == SB_FAULT(GONE_SAID_LATE))
+                sb_ring_say_gone(handle, node, version->rev);
+}
+
 /* @version is out of its chain: let its grace period begin. */
 static void prune_end(struct sb_handle *handle, struct sb_version *version)
 {
@@ -121,21 +130,19 @@ static uint64_t prune_flags(const struct sb_version *successor, const struct sb_
 static enum unlinked prune_unlink(struct sb_handle *handle, struct sb_version *successor,
         uint64_t link, struct sb_version *version)
 {
-        struct sb_node *node = sb_node_at(&handle->segment, version->node);
         uint64_t own, flags;
 
         if (!prune_begin(handle, version))
                 return IN_HAND;
-        /* Before it is out: a reader of the key's ring follows a slot only where this is not said.
-         */
-        if (node)
-                sb_ring_say_gone(handle, node, version->rev);
+        /* A reader of the key's ring follows a slot only where this is not said. */
+        prune_say_gone(handle, version, false);
         own = prune_mark(handle, version);
         flags = prune_flags(successor, version) | ((link | own) & SB_PREV_TRIMMED);
         /* R:publish > A:publish. The unlink; it expects the link that was followed. */
         if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
         prune_end(handle, version);
+        prune_say_gone(handle, version, true);
         return UNLINKED;
 }
 
@@ -150,6 +157,7 @@ static bool prune_supersedes(enum sb_outcome outcome)
 struct prune_watched {
         uint32_t depth;
         const struct sb_ring_view *ring; /* NULL: nothing */
+        struct sb_prefix_floor floor;    /* of prefixes; asked behind each successor's stamp */
 };
 
 static __attribute__((noinline)) bool prune_is_wanted(
@@ -195,7 +203,8 @@ static void prune_note_kept(struct sb_prune_look *look, const struct sb_horizon 
 
 /* Whether a watch of a prefix has not read yet that @version was superseded, or is the change
  * itself. Asked behind the load of @newer, its successor's stamp. Where memory is short, it is
- * given up. Faults AWAIT_UNASKED: not asked; AWAIT_UNEQUAL: not where both have one stamp. */
+ * given up. Faults AWAIT_UNASKED: not asked; AWAIT_UNEQUAL: not where both have one stamp;
+ * AWAIT_EARLY: asked before that. */
 static bool prune_is_awaited(struct sb_handle *handle, const struct sb_version *version,
         uint64_t stamp, uint64_t newer, struct sb_prefix_floor *floor)
 {
@@ -234,12 +243,10 @@ struct prune_start {
  */
 static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         const struct sb_horizon *horizon, const struct sb_keeping *keeping,
-        const struct prune_watched *watched, const struct prune_start *start,
-        struct sb_prune_look *look)
+        struct prune_watched *watched, const struct prune_start *start, struct sb_prune_look *look)
 {
         struct sb_version *holder = head; /* of the link that the walk follows */
-        struct sb_prefix_floor floor = {0};
-        uint64_t newer = 0, link; /* newer: as prune_judge() takes it */
+        uint64_t newer = 0, link;         /* newer: as prune_judge() takes it */
         uint64_t left = sb_damage_bound(&handle->segment);
         uint64_t number;     /* of the last committed one that was met */
         uint64_t above;      /* the stamp of that one, or of what lay below it */
@@ -297,7 +304,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 /* What it waits for is a hint that is overwritten: that process notes the cell. */
                 if (verdict == GOES && !aborted && !copied &&
                         !(sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) &&
-                        prune_is_awaited(handle, version, stamp, newer, &floor))
+                        prune_is_awaited(handle, version, stamp, newer, &watched->floor))
                         verdict = WATCHED;
                 if (verdict == GOES)
                         r = prune_unlink(handle, holder, link, version);
@@ -326,7 +333,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 static void prune_see_watched(
         struct sb_handle *handle, const struct sb_ring_view *ring, struct prune_watched *ret)
 {
-        *ret = (struct prune_watched){0};
+        ret->depth = 0;
+        ret->ring = NULL;
         if (!ring || handle->work.pressed || SB_FAULT(RING_UNKEPT))
                 return;
         ret->depth = sb_ring_depth_view(handle, ring);
@@ -423,6 +431,21 @@ static __attribute__((noinline)) void prune_read_terms(struct sb_handle *handle,
                 handle, ring, head, prune_number(handle, node, ring, word), look, &ret->start);
 }
 
+/* Fault AWAIT_EARLY: the watches of prefixes are asked once, before the key is looked at. */
+static void prune_fault_ask(
+        struct sb_handle *handle, struct sb_word64 *cell, struct sb_prefix_floor *floor)
+{
+        const struct sb_version *head;
+
+        *floor = (struct sb_prefix_floor){0};
+        if (!SB_FAULT(AWAIT_EARLY) || !cell)
+                return;
+        head = sb_version_at(&handle->segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK);
+        if (head)
+                sb_prefix_ask_floor(handle, head, floor);
+        floor->asked = UINT64_MAX;
+}
+
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look)
 {
@@ -432,15 +455,19 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
 
         /* Bound: duty. The sweep that is asked for behind the loop looks at every chain. */
         for (round = 0; round < ROUNDS_MAX; round++) {
-                uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
-                struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
-                struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
+                uint64_t word;
+                struct sb_version *head;
+                struct sb_node *node;
 
+                terms.watched = (struct prune_watched){0};
+                prune_fault_ask(handle, cell, &terms.watched.floor);
+                word = cell ? sb_pin_load(handle, cell) : 0;
+                head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
+                node = head ? sb_node_at(&handle->segment, head->node) : NULL;
                 look->again = 0;
                 look->kept = look->ring = false;
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return;
-                terms.watched = (struct prune_watched){0};
                 terms.start = (struct prune_start){0};
                 if (SB_UNLIKELY(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
                         prune_read_terms(handle, head, node, word, look, &terms);
@@ -607,7 +634,7 @@ void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
                 ret->later = start.stamp;
                 return;
         }
-        if (ring)
+        if (ring && !SB_FAULT(GONE_SAID_LATE))
                 sb_ring_raise_view(handle, node, ring, ret->old->rev);
 }
 

@@ -11,6 +11,7 @@
 #define DELETE_A {OP_DELETE, KEY_A}
 #define WORK     {OP_WORK, KEY_A}
 #define STABLE   {OP_STABLE, KEY_A}
+#define SWEEP    {OP_SWEEP, KEY_A}
 #define MEMORY   {OP_MEMORY, KEY_A}
 #define PRESS    {OP_PRESS, KEY_A}
 #define MOVE_A   {OP_MOVE, KEY_A}
@@ -34,6 +35,7 @@ static const struct world_case prefixes[] = {
         {"prefix: joins beside a set", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 3, .whole = true},
         {"prefix: joins beside a set, buffers", {START_VALUE, {OPS(ALL, NEXT), OPS(SET_A)}}, 2, 2, .delays = 1, .whole = true},
         {"prefix: joins beside a set, the long way", {START_VALUE, {OPS(ALL, NEXT), OPS(PUT_A)}}, 2, 2},
+        {"prefix: joins beside sets and a sweep", {START_VALUE, {OPS(ALL, NEXT), OPS(SWEEP), OPS(SET_A, SET_A)}}, 3, 2},
         {"prefix: joins beside a make", {START_EMPTY, {OPS(WITHIN, NEXT), OPS(SET_A)}}, 2, 2},
         {"prefix: joins beside a delete and a removal", {START_VALUE, {OPS(ALL, NEXT), OPS(DELETE_A, WORK, WORK)}}, 2, 1},
         {"prefix: joins beside a commit", {START_PAIR, {OPS(ALL, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2},

@@ -50,6 +50,17 @@ static uint32_t watcher_read(const struct sb_version *version, enum world_key ke
                                              : NO_TAG;
 }
 
+/* A change comes without what it replaced: the value that this watch was given last is gone from
+ * its chain, and the ring says so. */
+static void watcher_lacks(const struct world_watch *watch, uint64_t rev)
+{
+        const struct world_change *before = &watch->got[watch->count - 1];
+
+        if (!watch->count || watch->drops || before->rev + 1 != rev || before->tag == NO_TAG)
+                return;
+        MODEL_CHECK(sb_ring_gone(&watch->op.ring) >= before->rev);
+}
+
 static void watcher_take(struct sb_handle *handle, struct world_watch *watch,
         const struct sb_op_change *change, uint64_t last)
 {
@@ -64,6 +75,8 @@ static void watcher_take(struct sb_handle *handle, struct world_watch *watch,
         /* Lost ones are said twice: as LAPPED, then how many. */
         MODEL_CHECK(watch->drops || (change->missed != 0) == watch->lapped);
         MODEL_CHECK(change->cut && change->cut == sb_load_acquire(&change->version->stamp));
+        if (!change->old)
+                watcher_lacks(watch, rev);
         got->rev = rev;
         got->missed = change->missed;
         got->tag = watcher_read(change->version, watch->key);
