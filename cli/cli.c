@@ -102,11 +102,12 @@ static const char *cli_directory_of(const struct cli *cli)
 /* Nothing survives power loss: on this bus, or because of the disk. */
 static int cli_fail_durable(const struct cli *cli, const char *what)
 {
-        struct sb_bus *bus = NULL;
-        int error = -1;
+        struct sb_bus *bus = NULL, *asked = cli->attached;
+        int error = 0;
 
-        if (sb_admin_open(cli->bus, &bus) == 0)
-                error = sb_admin_log_error(bus);
+        /* A bus whose directory was removed can be asked still, but not be opened. */
+        if (asked || sb_admin_open(cli->bus, &bus) == 0)
+                error = sb_admin_log_error(asked ? asked : bus);
         sb_close(bus);
 
         if (error < 0)

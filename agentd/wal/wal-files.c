@@ -2,6 +2,7 @@
 #include "agentd/wal/wal-files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,6 +79,7 @@ int sb_wal_files_open(struct sb_wal_files *files, int directory_fd)
         struct sb_wal_names names;
         int r;
 
+        files->directory_fd = directory_fd;
         r = sb_wal_file_list(directory_fd, &names);
         if (r)
                 return r;
@@ -179,6 +181,28 @@ static int wal_files_get_spare(struct sb_wal_files *files, uint32_t *ret)
         return r;
 }
 
+/* Opens a spare; one that was removed meanwhile is passed over. Return: 0, -errno. */
+static int wal_files_open_spare(
+        struct sb_wal_files *files, char ret_name[SB_WAL_FILE_NAME_MAX], int *ret_file)
+{
+        const struct sb_wal_io *io = files->io;
+        bool listed;
+        uint32_t spare = 0;
+        int r;
+
+        do { /* Bound: result. Each time one less is in the list. */
+                listed = files->spare_count;
+                r = wal_files_get_spare(files, &spare);
+                if (r)
+                        return r;
+                sb_wal_file_spare_name(spare, ret_name);
+                r = io->open(io->context, ret_name, ret_file);
+        } while (r == -ENOENT && listed);
+        if (r)
+                (void)io->unlink(io->context, ret_name);
+        return r;
+}
+
 /* A salt for this use of the file; fault SALT_KEPT: the same for each use. */
 static int wal_files_draw_salt(struct sb_wal_files *files, uint64_t *ret)
 {
@@ -218,40 +242,48 @@ static int wal_files_name(struct sb_wal_files *files, const char *spare_name, ui
         return io->sync_directory(io->context);
 }
 
+int sb_wal_files_inode(const struct sb_wal_files *files, uint64_t number, uint64_t *ret)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct stat status;
+
+        sb_wal_file_name(number, name);
+        if (fstatat(files->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        *ret = status.st_ino;
+        return 0;
+}
+
 int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file)
 {
         const struct sb_wal_io *io = files->io;
         char spare_name[SB_WAL_FILE_NAME_MAX];
-        uint32_t spare = 0;
+        uint64_t inode = 0;
         int opened, r;
 
         memcpy(file->id, files->id, sizeof(file->id));
         file->hash_seed = files->hash_seed;
         file->size = files->file_size;
         file->number = files->count ? files->list[files->count - 1].number + 1 : 1;
-        r = wal_files_get_spare(files, &spare);
+        r = wal_files_draw_salt(files, &file->salt);
+        r = r ? r : wal_files_open_spare(files, spare_name, &opened);
         if (r)
                 return r;
-        sb_wal_file_spare_name(spare, spare_name);
-        r = wal_files_draw_salt(files, &file->salt);
-        r = r ? r : io->open(io->context, spare_name, &opened);
-        if (r)
-                goto failed;
         r = wal_files_write_header(files, opened, file);
         r = r ? r : wal_files_name(files, spare_name, file->number);
+        r = r ? r : sb_wal_files_inode(files, file->number, &inode);
         /* It is in the list only now: a number is given again when its file was not named for good.
          */
         r = r ? r : wal_files_add(files, file, false);
         if (r) {
                 io->close(io->context, opened);
-                goto failed;
+                /* If it has its number already, the next file replaces it there. */
+                (void)io->unlink(io->context, spare_name);
+                return r;
         }
+        files->list[files->count - 1].inode = inode;
         *ret_file = opened;
         return 0;
-failed:
-        /* If it has its number already, the next file replaces it there. */
-        (void)io->unlink(io->context, spare_name);
-        return r;
 }
 
 void sb_wal_files_abandon(struct sb_wal_files *files)
@@ -267,7 +299,7 @@ void sb_wal_files_abandon(struct sb_wal_files *files)
 static int wal_files_let_go(struct sb_wal_files *files)
 {
         const struct sb_wal_io *io = files->io;
-        const struct sb_wal_files_entry *first = &files->list[0];
+        struct sb_wal_files_entry *first = &files->list[0];
         bool keep = files->spare_count < files->spares_wanted && !first->failed && !first->linked &&
                     first->size == files->file_size;
         char name[SB_WAL_FILE_NAME_MAX], spare_name[SB_WAL_FILE_NAME_MAX];
@@ -276,6 +308,7 @@ static int wal_files_let_go(struct sb_wal_files *files)
 
         sb_wal_file_name(first->number, name);
         sb_wal_file_spare_name(spare, spare_name);
+        first->leaving = true;
         r = keep ? io->rename(io->context, name, spare_name) : io->unlink(io->context, name);
         if (r && r != -ENOENT)
                 return r;

@@ -34,8 +34,10 @@
 
 struct sb_wal_files_entry {
         uint64_t number, reaches_cut, size;
-        bool failed; /* a write or a sync of it: it is not used again */
-        bool linked; /* it has another name, too, under which it is to stay as it is */
+        uint64_t inode; /* of one that was made here; else 0 */
+        bool failed;    /* a write or a sync of it: it is not used again */
+        bool leaving;   /* a call that was to let it go has failed: it may be gone */
+        bool linked;    /* it has another name, too, under which it is to stay as it is */
 };
 
 struct sb_wal_files {
@@ -48,10 +50,12 @@ struct sb_wal_files {
         uint32_t spares[SB_WAL_SPARES_MAX];
         uint32_t spare_count, spares_wanted;
         uint32_t next_spare;
+        int directory_fd;
+        int64_t named_ns; /* the directory's last change, behind which all names were there */
 };
 
-/* Lists what is in the directory. The caller has set all members up to file_size, and
- * spares_wanted.
+/* Lists what is in the directory, which stays open. The caller has set all members up to file_size,
+ * and spares_wanted.
  * Return: 0; -EBADMSG: a file of the log has no good header, or is of another bus; -errno. */
 int sb_wal_files_open(struct sb_wal_files *files, int directory_fd);
 void sb_wal_files_close(struct sb_wal_files *files);
@@ -62,6 +66,8 @@ int sb_wal_files_settle(struct sb_wal_files *files);
  * its id, hash_seed, salt, number and size are set here. Return: 0: *ret_file is open and can be
  * written behind its header; -errno: the log is as it was. */
 int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file);
+/* The inode that has the name of the file @number. Return: 0, -errno. */
+int sb_wal_files_inode(const struct sb_wal_files *files, uint64_t number, uint64_t *ret);
 /* A write or a sync of the last file has failed. */
 void sb_wal_files_abandon(struct sb_wal_files *files);
 /* Makes one spare, if there are fewer than wanted. Return: 0, -errno. */

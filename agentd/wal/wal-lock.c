@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agentd/log.h"
@@ -27,4 +28,52 @@ int sb_wal_lock(const char *directory, int directory_fd)
                 (void)flock(fd, LOCK_EX);
         }
         return fd;
+}
+
+bool sb_wal_lock_is_homeless(int directory_fd)
+{
+        struct stat status;
+
+        return fstat(directory_fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* Return: a descriptor; -errno. */
+static int wal_lock_take(int directory_fd, const char *name)
+{
+        int fd = openat(directory_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int r = 0;
+
+        if (fd < 0)
+                return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                r = errno == EWOULDBLOCK ? -EBUSY : -errno;
+        if (r)
+                close(fd);
+        return r ? r : fd;
+}
+
+int sb_wal_lock_again(const char *directory, int directory_fd)
+{
+        int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        int serve = -1, write = -1, r = 0;
+        struct stat status;
+
+        if (fd < 0)
+                return -errno;
+        if (fstat(fd, &status) < 0)
+                r = -errno;
+        else if (status.st_uid != geteuid() || (status.st_mode & 022))
+                r = -EPERM; /* as directory.c has it: others could write there */
+        if (!r)
+                r = serve = wal_lock_take(fd, SB_PLACE_LOCK);
+        if (r >= 0)
+                r = write = wal_lock_take(fd, SB_PLACE_WRITER);
+        if (r >= 0 && dup2(fd, directory_fd) < 0)
+                r = -errno;
+        if (r < 0 && serve >= 0)
+                close(serve);
+        if (r < 0 && write >= 0)
+                close(write);
+        close(fd);
+        return r < 0 ? r : 0;
 }

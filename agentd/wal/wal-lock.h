@@ -7,8 +7,22 @@
 #ifndef SB_WAL_LOCK_H
 #define SB_WAL_LOCK_H
 
+#include <stdbool.h>
+
+/* What is said of a log whose directory was removed. */
+#define SB_WAL_LOCK_HOMELESS                                                                       \
+        "its directory was removed, and nothing of the bus is on the disk: make the directory "    \
+        "again, and all of it is written there"
+
 /* Lock the log in the directory of that name, and wait for that; a wait is logged. Return: a
  * descriptor that holds the lock until it is closed in all processes; -1: the reason was logged. */
 int sb_wal_lock(const char *directory, int directory_fd);
+
+/* Whether the directory that is open was removed. One that was renamed was not. */
+bool sb_wal_lock_is_homeless(int directory_fd);
+/* Where one of that name is there again: have @directory_fd be that one, and hold its locks as long
+ * as this process lives, so that no other agentd serves a bus there, and no log is written. Return:
+ * 0; -ENOENT: there is none; -EBUSY: another agentd has it; -errno. */
+int sb_wal_lock_again(const char *directory, int directory_fd);
 
 #endif

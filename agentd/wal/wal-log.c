@@ -13,6 +13,7 @@
 
 #include "agentd/log.h"
 #include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-lock.h"
 #include "ring/attach/place.h"
 #include "ring/wal/wal-entry.h"
 #include "shm/base/fault.h"
@@ -37,6 +38,8 @@
 #define COPY_PIECES   10u
 #define COPY_ALONE_NS UINT64_C(1000000000) /* since a client waited */
 #define COPY_FLOORS   65536u               /* buckets that are looked at with a batch */
+
+#define NAMELESS "files of it were removed: what they had is not durable, until a new one has all"
 
 static uint64_t wal_log_now(void)
 {
@@ -71,8 +74,10 @@ static int wal_log_open_writer(struct sb_wal_log *log)
 
         if (!log->io.context) {
                 r = sb_wal_backend_open(log->config->io, log->directory_fd, &log->io, &reason);
-                if (r)
+                if (r) {
+                        log->reason = reason;
                         return r;
+                }
                 if (reason)
                         sb_log("the log is written without io_uring: %s", reason);
         }
@@ -82,8 +87,27 @@ static int wal_log_open_writer(struct sb_wal_log *log)
         if (durable && !log->sequence)
                 return -EBADMSG;
         r = sb_wal_writer_open(&options, &log->writer);
+        if (r)
+                return r;
+        log->written = sb_wal_writer_bytes(log->writer);
+        /* Relaxed: the log's own word. */
+        log->nameless |= sb_wal_writer_lacks(log->writer, sb_load_relaxed(&super->copied_above));
+        return 0;
+}
+
+/* Files were removed. Where the directory was, too, the log goes on in the one that is there now:
+ * as
+ * if it began, and so without what it knew of files. Return: 0, -errno. */
+static int wal_log_find_home(struct sb_wal_log *log)
+{
+        int r;
+
+        if (!log->nameless || !sb_wal_lock_is_homeless(log->directory_fd))
+                return 0;
+        log->reason = SB_WAL_LOCK_HOMELESS;
+        r = sb_wal_lock_again(log->config->place.directory, log->directory_fd);
         if (!r)
-                log->written = sb_wal_writer_bytes(log->writer);
+                log->writer = sb_wal_writer_close(log->writer);
         return r;
 }
 
@@ -94,6 +118,10 @@ static int wal_log_ready(struct sb_wal_log *log)
 {
         int r;
 
+        log->reason = log->nameless ? NAMELESS : NULL;
+        r = wal_log_find_home(log);
+        if (r)
+                return r;
         if (!log->writer)
                 return wal_log_open_writer(log);
         if (!log->failed)
@@ -360,13 +388,15 @@ static void wal_log_release(struct sb_wal_log *log)
 
 /* A copy is durable that began behind the cut @above. Files from the beginning of the one before it
  * on stay: where this one is damaged, the bus comes back by that one. A word that says more is
- * damaged. Fault OLDER_COPY_DROPPED: they go. */
+ * damaged. What is left where files were removed is of no use. Fault OLDER_COPY_DROPPED: they go.
+ */
 static void wal_log_keep_two(struct sb_wal_log *log, uint64_t above)
 {
         struct sb_word64 *word = &log->handle.segment.super->copied_above;
         uint64_t before = sb_load_relaxed(word); /* the log's own word */
 
-        log->release_cut = before < above && !SB_FAULT(OLDER_COPY_DROPPED) ? before : above;
+        log->release_cut =
+                before < above && !log->nameless && !SB_FAULT(OLDER_COPY_DROPPED) ? before : above;
         sb_store_relaxed(word, above);
 }
 
@@ -549,6 +579,16 @@ static void wal_log_fault_early(struct sb_wal_log *log)
         sb_durable_tell(&log->handle.segment, 0);
 }
 
+/* How the batch went, or a look. */
+static void wal_log_note_failed(struct sb_wal_log *log, int r)
+{
+        log->failed = r;
+        if (!r || !sb_wal_writer_lacks(log->writer, UINT64_MAX))
+                return;
+        log->nameless = true;
+        log->reason = sb_wal_lock_is_homeless(log->directory_fd) ? SB_WAL_LOCK_HOMELESS : NAMELESS;
+}
+
 int sb_wal_log_batch(struct sb_wal_log *log)
 {
         uint64_t before = log->batch.above, previous_ns = log->begun_ns, bytes;
@@ -562,14 +602,14 @@ int sb_wal_log_batch(struct sb_wal_log *log)
         wal_log_begin_copy(log);
         if (sb_batch_begin(&log->handle, &log->batch))
                 return -EBUSY;
-        log->batch.whole = !log->sequence;
+        log->batch.whole = !log->sequence || log->nameless;
         wal_log_copy_some(log);
         bytes = sb_wal_writer_written(log->writer);
         log->changed = log->users = 0;
         sb_wal_stage_clear(&log->stage);
         wal_log_fault_early(log);
         r = wal_log_write(log);
-        log->failed = r;
+        wal_log_note_failed(log, r);
         wal_log_end(log, r);
         if (r)
                 return r > 0 ? -EAGAIN : r; /* what was written is dropped: another file begins */
@@ -581,7 +621,40 @@ int sb_wal_log_batch(struct sb_wal_log *log)
                 wal_log_count_ended(log);
         sb_durable_tell(&log->handle.segment, 0);
         wal_log_tidy(log, before, bytes);
+        log->nameless = false;
         return 0;
+}
+
+int sb_wal_log_look(struct sb_wal_log *log)
+{
+        int r = log->writer && !log->failed ? sb_wal_writer_look(log->writer) : 0;
+
+        if (r)
+                wal_log_note_failed(log, r);
+        return r;
+}
+
+/* For sb_batch_each(): it is enough to know that there is one. */
+static bool wal_log_count_one(const struct sb_batch_entry *entry, void *context)
+{
+        struct sb_wal_log *log = context;
+
+        log->changed += entry->stamp > log->batch.above;
+        return true;
+}
+
+bool sb_wal_log_has_more(struct sb_wal_log *log)
+{
+        int r;
+
+        if (log->nameless || sb_batch_begin(&log->handle, &log->batch))
+                return true;
+        log->changed = 0;
+        r = sb_batch_each(&log->handle, &log->batch, wal_log_count_one, wal_log_room, log);
+        if (!r && sb_batch_turns_whole(&log->handle, &log->batch))
+                log->changed++;
+        sb_batch_end(&log->handle, &log->batch, false);
+        return r || log->changed;
 }
 
 /* ---- beginning and end ---- */

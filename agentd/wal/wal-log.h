@@ -65,6 +65,8 @@ struct sb_wal_log {
         uint64_t release_cut; /* files with no batch above it may go; 0: none may */
         bool release_put_off; /* for a backup, and that was said */
         bool failed;          /* the last batch */
+        bool nameless;        /* files were removed: the next batch has the whole bus */
+        const char *reason;   /* why it cannot be written, where no errno says it; or NULL */
         uint64_t cut_ns;      /* realtime of its cut */
         uint64_t marked;      /* buckets, when it began */
         uint64_t each;        /* bytes of changes in one of them */
@@ -87,5 +89,10 @@ bool sb_wal_log_is_full(const struct sb_wal_log *log);
 /* Write one batch. Return: 0: it is durable, and clients that wait were told; -EAGAIN, -EBUSY: the
  * bus had no cut for it; another -errno: the disk. */
 int sb_wal_log_batch(struct sb_wal_log *log);
+/* Between two batches: whether the files have their names (wal-named.h). Return: 0; -ENOENT: the
+ * log has failed, and the next batch has the whole bus. */
+int sb_wal_log_look(struct sb_wal_log *log);
+/* Whether something was written that no durable batch has. Cost: as a batch, without the disk. */
+bool sb_wal_log_has_more(struct sb_wal_log *log);
 
 #endif

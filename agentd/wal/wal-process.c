@@ -31,6 +31,7 @@
 #define RETRY_NS   UINT64_C(1000000000) /* behind trouble with the disk */
 #define AGAIN_NS   UINT64_C(10000000)   /* where the bus had no cut for a batch */
 #define LOOK_NS    UINT64_C(100000000)  /* between looks at how much has changed */
+#define NAMES_NS   UINT64_C(1000000000) /* between looks at the files' names, without a batch */
 #define SPIN_NS    UINT64_C(50000)      /* for the next strict write, behind one */
 #define SPIN_TURNS 4u
 
@@ -38,9 +39,10 @@ struct wal_process {
         struct sb_wal_log log;
         uint64_t retry_ns; /* not before this, behind trouble */
         uint64_t spin_until_ns;
-        int error;        /* -errno: why nothing becomes durable */
-        uint64_t look_ns; /* at how much has changed */
-        bool ended;       /* by trouble, as --on-disk-error says */
+        int error;         /* -errno: why nothing becomes durable */
+        uint64_t look_ns;  /* at how much has changed */
+        uint64_t names_ns; /* when to look at the files' names */
+        bool ended;        /* by trouble, as --on-disk-error says */
 };
 
 /* ---- signals ---- */
@@ -93,7 +95,7 @@ static void wal_process_say(const struct wal_process *process, int r)
         if (r == process->error)
                 return;
         sb_log("%s: the log in %s cannot be written (%s)%s", sentences[config->trouble],
-                config->place.directory, strerror(-r),
+                config->place.directory, process->log.reason ? process->log.reason : strerror(-r),
                 config->trouble == SB_TROUBLE_STOP ? "" : "; it is tried again each second");
 }
 
@@ -223,6 +225,19 @@ static uint64_t wal_process_next(struct wal_process *process, uint64_t now)
         return copy < until ? copy : until;
 }
 
+/* A bus that does not change has files, too. */
+static void wal_process_look(struct wal_process *process, uint64_t now)
+{
+        int r;
+
+        if (now < process->names_ns)
+                return;
+        process->names_ns = now + NAMES_NS;
+        r = sb_wal_log_look(&process->log);
+        if (r)
+                wal_process_fail(process, r);
+}
+
 /* One turn: a batch, if it is time for one. */
 static void wal_process_turn(struct wal_process *process)
 {
@@ -237,6 +252,7 @@ static void wal_process_turn(struct wal_process *process)
         } else {
                 sb_work_due(&process->log.handle);
                 wal_process_say_all_is(process);
+                wal_process_look(process, now);
                 wal_process_wait(process, wal_process_next(process, now));
         }
 }
@@ -280,23 +296,50 @@ static void wal_process_keep_descriptors(int directory_fd)
         (void)syscall(SYS_close_range, directory_fd + 1, ~0u, 0);
 }
 
+/* Where the directory was removed, the locks come with another one (wal-lock.h). Return: 0, -1. */
+static int wal_process_lock(struct sb_wal_log *log)
+{
+        log->nameless = sb_wal_lock_is_homeless(log->directory_fd);
+        return log->nameless || sb_wal_lock(log->config->place.directory, log->directory_fd) >= 0
+                       ? 0
+                       : -1;
+}
+
+/* What was written up to now is to be durable. Return: 0: it is, or nothing was written; -errno. */
+static int wal_process_finish(struct wal_process *process)
+{
+        struct sb_wal_log *log = &process->log;
+        int r = sb_wal_log_look(log);
+
+        if (r)
+                wal_process_fail(process, r);
+        if (process->ended || !wal_process_is_due(process))
+                return r;
+        r = sb_wal_log_batch(log);
+        if (!r) {
+                wal_process_be_well(process);
+                return 0;
+        }
+        sb_log("the log in %s cannot be written (%s)", log->config->place.directory,
+                log->reason ? log->reason : strerror(-r));
+        if (sb_wal_log_has_more(log))
+                return r;
+        sb_log("nothing was written that is not durable: nothing is lost");
+        return 0;
+}
+
 static int wal_process_run(
         const struct sb_config *config, int directory_fd, const struct sb_segment *segment)
 {
         struct wal_process process = {.log = {.config = config, .directory_fd = directory_fd}};
         int r = 0;
 
-        if (sb_wal_lock(config->place.directory, directory_fd) < 0 ||
-                wal_process_begin(&process.log, segment))
+        if (wal_process_lock(&process.log) || wal_process_begin(&process.log, segment))
                 return EXIT_FAILURE;
         while (!wal_process_is_stopped() && !process.ended)
                 wal_process_turn(&process);
-        /* What was written up to now is to be durable. */
-        if (!process.ended && wal_process_is_due(&process))
-                r = sb_wal_log_batch(&process.log);
-        if (r)
-                sb_log("the log in %s cannot be written (%s)", config->place.directory,
-                        strerror(-r));
+        if (!process.ended)
+                r = wal_process_finish(&process);
         sb_wal_log_end(&process.log);
         sb_handle_fini(&process.log.handle);
         return process.ended ? SB_WAL_PROCESS_GAVE_UP : r ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -14,6 +14,7 @@
 #include <mimalloc.h>
 
 #include "agentd/wal/wal-files.h"
+#include "agentd/wal/wal-named.h"
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
 
@@ -22,6 +23,7 @@ struct sb_wal_writer {
         uint32_t payload_max;
         uint64_t sequence, cut; /* of the last durable batch */
         int failed;             /* the first failure since the last resume; 0: none */
+        bool nameless;          /* that is how it has failed */
         int file;               /* which is written; -1: none yet */
         uint64_t offset, salt;  /* where its next frame begins; its salt */
         /* The batch and the frame that are being filled. */
@@ -300,12 +302,31 @@ int sb_wal_writer_end(struct sb_wal_writer *writer)
         r = wal_writer_flush(writer, true);
         if (r)
                 return wal_writer_fail(writer, r);
+        r = sb_wal_writer_look(writer);
+        if (r)
+                return r;
         writer->begun = false;
         if (SB_FAULT(NEXT_BATCH_BEFORE_FSYNC) && writer->unsynced)
                 return 0;
         writer->sequence = writer->batch.sequence;
         writer->cut = writer->batch.cut;
         return 0;
+}
+
+int sb_wal_writer_look(struct sb_wal_writer *writer)
+{
+        int r = sb_wal_named_look(&writer->files, writer->file >= 0);
+
+        if (!r)
+                return 0;
+        writer->nameless = true;
+        return wal_writer_fail(writer, r);
+}
+
+bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above)
+{
+        return writer->nameless || (writer->sequence && writer->file < 0 && !writer->written &&
+                                           sb_wal_named_lacks(&writer->files, above));
 }
 
 void sb_wal_writer_durable(
@@ -340,6 +361,7 @@ int sb_wal_writer_resume(struct sb_wal_writer *writer)
         if (r)
                 return wal_writer_fail(writer, r);
         writer->failed = 0;
+        writer->nameless = false;
         return 0;
 }
 

@@ -19,6 +19,7 @@
 #ifndef SB_WAL_WRITER_H
 #define SB_WAL_WRITER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agentd/wal/wal-io.h"
@@ -28,7 +29,7 @@
 #define SB_WAL_FILE_SIZE (16u << 20) /* bytes of a file, unless the caller wants others */
 
 struct sb_wal_writer_options {
-        int directory_fd;           /* used while the writer is opened; @io has its own */
+        int directory_fd;           /* stays open until the writer is closed; @io has its own */
         const struct sb_wal_io *io; /* stays until the writer is closed */
         unsigned char id[16];       /* of the bus */
         uint64_t hash_seed;         /* of its keys */
@@ -59,8 +60,15 @@ int sb_wal_writer_begin(
  * it may wait for a frame before. */
 int sb_wal_writer_add(struct sb_wal_writer *writer, const struct sb_wal_entry *entry);
 /* Ends the batch. Return: 0: it is durable; -errno: whether it is, is not known, and the writer has
- * failed. Cost: a write and an fdatasync. */
+ * failed. Cost: a write and an fdatasync, and what sb_wal_writer_look() costs. */
 int sb_wal_writer_end(struct sb_wal_writer *writer);
+/* Whether all files of the log have their names (wal-named.h). Return: 0; -ENOENT: one has lost it,
+ * so what was durable in it is no more, and the writer has failed: it is resumed with a batch that
+ * has everything. Cost: two system calls. */
+int sb_wal_writer_look(struct sb_wal_writer *writer);
+/* Whether that is how it has failed, since it was opened or resumed; or files with batches above
+ * the cut @above were missing when it was opened. */
+bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above);
 /* The last batch that is durable. */
 void sb_wal_writer_durable(
         const struct sb_wal_writer *writer, uint64_t *ret_sequence, uint64_t *ret_cut);

@@ -276,6 +276,36 @@ static void test_a_file_that_is_gone_already_holds_none_behind_it(void)
         end_log();
 }
 
+/* The name of the file that is written, or of one before it. */
+static void lose_a_name(uint64_t number)
+{
+        struct sb_wal_writer *writer;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        CHECK(begin_log(SB_WAL_AUTO) && !open_writer(&writer));
+        for (uint32_t i = 0; i < BATCHES - 1; i++)
+                CHECK(!write_next(writer) && !sb_wal_writer_look(writer));
+        CHECK(count_files() > 2);
+        sb_wal_file_name(number ? number : count_files(), name);
+        CHECK(!renameat(dir, name, dir, "elsewhere"));
+        CHECK_EQ(batch_write(writer, batch_seed(BATCHES, BATCH_FRAMES), 1000), -ENOENT);
+        CHECK_EQ(sb_wal_writer_begin(writer, 1000, 0, 0), -ENOENT);
+        CHECK(sb_wal_writer_lacks(writer, UINT64_MAX) && !sb_wal_writer_resume(writer));
+        CHECK(!sb_wal_writer_lacks(writer, UINT64_MAX));
+        CHECK(!batch_write(writer, batch_seed(BATCHES, BATCH_FRAMES), 1000));
+        CHECK(!sb_wal_writer_look(writer));
+        sb_wal_writer_close(writer);
+        CHECK(!unlinkat(dir, "elsewhere", 0));
+        end_log();
+}
+
+static void test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names(void)
+{
+        lose_a_name(0);
+        lose_a_name(1);
+        lose_a_name(2);
+}
+
 /* ---- a real file system that cuts writes short ---- */
 
 static void cut_short(enum sb_wal_backend backend)
@@ -429,6 +459,7 @@ int main(int argc, char **argv)
         RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end);
         RUN(test_files_that_could_not_go_go_with_the_next_ones);
         RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
+        RUN(test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names);
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
