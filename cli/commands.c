@@ -31,13 +31,16 @@ const struct cli_command cli_commands[] = {
                 "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
                 "revision on a line before the\nvalue. --at reads the past. A KEY without a "
                 "value: exit code 3.\n" CUT_TEXT},
-        {"set", "KEY VALUE|- [--if-absent] [--if-rev N]",
+        {"set", "KEY VALUE|- [--if-absent] [--if-rev N] [--durability strict]",
                 "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
                 2, cli_set,
                 "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if "
                 "the key has no\n"
-                "value, or is still at revision N (else exit code 4). --ttl and durability come "
-                "with a later version."},
+                "value, or is still at revision N (else exit code 4). --durability says how "
+                "safe it is when set\nreturns: volatile, batched, or strict, which waits until it "
+                "is "
+                "on the disk; without it as the bus was started.\n"
+                "--ttl comes with a later version."},
         {"del", "KEY [--if-rev N] | PREFIX --prefix",
                 "take a key's value away; print the delete's revision", "if-rev durability prefix ",
                 1, 1, cli_del,

@@ -83,8 +83,17 @@ static int load_end_badly(struct load *load, int code)
 
 static int load_fail(struct load *load, int result)
 {
+        int code;
+
         cli_progress_end(&load->progress);
-        return load_end_badly(load, cli_fail_write(load->cli, load_place(load), result));
+        code = cli_fail_write(load->cli, load_place(load), result);
+        if (result != SB_E_NOT_DURABLE || !load->cli->txn_wanted)
+                return load_end_badly(load, code);
+        cli_say("all %" PRIu64
+                " keys are there, at one moment; the rules of the dump are not: load "
+                "it again when the log can be written",
+                load->set);
+        return code;
 }
 
 static int __attribute__((format(printf, 2, 3)))
@@ -185,7 +194,7 @@ static int load_take_key(struct load *load, const struct cli_dumped_line *line)
                         return 0;
                 }
         }
-        load->set += r == 0;
+        load->set += r == 0 || r == SB_E_NOT_DURABLE; /* which is there, too */
         return r;
 }
 

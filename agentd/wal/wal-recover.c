@@ -7,6 +7,7 @@
 #include <mimalloc.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agentd/log.h"
@@ -51,6 +52,7 @@ struct wal_recover {
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns;
+        uint64_t last_ns; /* realtime of the cut */
         struct sb_load load;
         struct sb_load_words words;
         uint64_t buckets; /* of the bus that the next floors are of */
@@ -70,6 +72,7 @@ static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch
                 return 0;
         recover->last = batch->sequence;
         recover->last_cut = batch->cut;
+        recover->last_ns = batch->realtime_ns;
         return 0;
 }
 
@@ -356,7 +359,7 @@ static void wal_recover_name(const struct wal_recover *recover, char ret[SB_WAL_
 static bool wal_recover_takes_damage(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
-        char name[SB_WAL_FILE_NAME_MAX];
+        char name[SB_WAL_FILE_NAME_MAX], size_text[32];
 
         wal_recover_name(recover, name);
         if (recover->config->recover_to && recover->config->recover_to <= end->cut) {
@@ -375,9 +378,12 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
         }
         sb_log("the log in %s is damaged in %s at byte %" PRIu64
                ": %s. This is no power failure, so nothing is done. What it has before is whole up "
-               "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd ... "
-               "--recover-to %" PRIu64 "`",
-                recover->config->place.directory, name, end->offset, end->what, end->cut, end->cut);
+               "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd -b %s "
+               "--size %s --durability %s --recover-to %" PRIu64 "`",
+                recover->config->place.directory, name, end->offset, end->what, end->cut,
+                recover->config->place.directory,
+                sb_config_size_words(recover->config->size, size_text),
+                recover->config->mode == SB_LOG_STRICT ? "strict" : "batched", end->cut);
         return false;
 }
 
@@ -506,14 +512,6 @@ static int wal_recover_look(struct wal_recover *recover)
         return r || wal_recover_find_cut(recover) || !wal_recover_begins(recover) ? -1 : 0;
 }
 
-static void wal_recover_say_done(const struct wal_recover *recover, uint64_t begun_ns)
-{
-        sb_log("brought back: the bus as it was at cut %" PRIu64 ", from batches %" PRIu64
-               " to %" PRIu64 ", %" PRIu64 " entries, in %" PRIu64 " ms",
-                recover->cut, recover->whole_sequence ? recover->whole_sequence : 1, recover->last,
-                recover->entries, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000);
-}
-
 /* Whether there is more than what is brought back: damaged, or later than what the operator wants.
  */
 static bool wal_recover_has_rest(const struct wal_recover *recover)
@@ -569,6 +567,70 @@ static int wal_recover_cut_rest(
         return -1;
 }
 
+/* The files that a run of batches begins and ends in. Nothing is said of files that cannot be read.
+ */
+static void wal_recover_find_files(
+        uint64_t first, uint64_t last, int directory_fd, uint64_t *ret_first, uint64_t *ret_last)
+{
+        enum sb_wal_header header;
+        struct sb_wal_names names;
+        struct sb_wal_file file;
+        uint32_t version;
+        int fd;
+
+        if (sb_wal_file_list(directory_fd, &names))
+                return;
+        for (size_t i = 0; i < names.number_count; i++) {
+                if (sb_wal_file_open(directory_fd, names.numbers[i], &fd))
+                        continue;
+                if (!sb_wal_file_read_header(fd, &file, &header, &version) &&
+                        header == SB_WAL_HEADER_GOOD) {
+                        if (file.first_sequence <= first)
+                                *ret_first = file.number;
+                        if (file.first_sequence <= last)
+                                *ret_last = file.number;
+                }
+                close(fd);
+        }
+        sb_wal_file_list_end(&names);
+}
+
+/* Static text: what the log had besides. */
+static const char *wal_recover_left(const struct wal_recover *recover)
+{
+        if (wal_recover_has_rest(recover))
+                return recover->end->ending == SB_WAL_DAMAGED || recover->first_file
+                               ? "what is damaged is kept aside, as said before"
+                               : "what came later is kept aside, as said before";
+        if (recover->end->ending == SB_WAL_TORN)
+                return "the last batch, which was not whole, as said before";
+        return "nothing";
+}
+
+static void wal_recover_say_done(
+        const struct wal_recover *recover, int directory_fd, uint64_t begun_ns)
+{
+        uint64_t now = sb_os_linux.realtime_ns(sb_os_linux.context);
+        uint64_t ago = now > recover->last_ns ? now - recover->last_ns : 0;
+        uint64_t first = recover->whole_sequence ? recover->whole_sequence : 1;
+        uint64_t first_file = 0, last_file = 0;
+        time_t seconds = (time_t)(recover->last_ns / SECOND_NS);
+        char time[32] = "a time that is not known";
+        struct tm parts;
+
+        if (gmtime_r(&seconds, &parts))
+                (void)strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &parts);
+        wal_recover_find_files(first, recover->last, directory_fd, &first_file, &last_file);
+        sb_log("brought back: the bus as it was at cut %" PRIu64 ", at %s, %" PRIu64 ".%" PRIu64
+               " s ago: %" PRIu64 " keys, deleted ones among them; from batches %" PRIu64
+               " to %" PRIu64 ", %" PRIu64 " entries, in wal-%016" PRIx64 " to wal-%016" PRIx64
+               ", in %" PRIu64 " ms; left out: %s",
+                recover->cut, time, ago / SECOND_NS, ago % SECOND_NS / (SECOND_NS / 10),
+                recover->load.node_count, first, recover->last, recover->entries, first_file,
+                last_file, (sb_os_linux.now_ns(sb_os_linux.context) - begun_ns) / 1000000,
+                wal_recover_left(recover));
+}
+
 static int wal_recover_run(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
         struct wal_recover recover = {.config = config};
@@ -593,7 +655,7 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
         } else if (recover.last) {
-                wal_recover_say_done(&recover, begun_ns);
+                wal_recover_say_done(&recover, directory_fd, begun_ns);
         }
         sb_wal_reader_close(recover.reader);
         return r;

@@ -70,6 +70,12 @@ static void make_room(struct room *made, uint64_t size)
 }
 
 /* An empty segment: the same memory once more. */
+const char *sb_config_size_words(uint64_t bytes, char text[static 32])
+{
+        snprintf(text, 32, "%ju", (uintmax_t)bytes);
+        return text;
+}
+
 int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
         (void)config;
