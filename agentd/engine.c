@@ -210,18 +210,35 @@ static enum sb_engine_end engine_hear_log(struct sb_engine *engine)
         return SB_ENGINE_FAILED;
 }
 
+/* Wait for the end of the log. It is told to stop once more when agentd is: then it leaves out what
+ * a start can do without. */
+static void engine_await_log(const struct sb_engine *engine)
+{
+        struct pollfd fds[2] = {{.fd = engine->log_fd, .events = POLLIN},
+                {.fd = engine->supervisor->channel, .events = POLLIN}};
+        char word;
+
+        while (poll(fds, 2, -1) < 0 || !fds[0].revents) {
+                if (!fds[1].revents)
+                        continue;
+                if (recv(fds[1].fd, &word, 1, MSG_DONTWAIT) == 1)
+                        (void)kill(engine->log_pid, SIGTERM);
+                else
+                        fds[1].fd = -1; /* the supervisor is gone */
+        }
+}
+
 /* Told to stop, the log writes what is there, and ends. Return: its status; -1: none runs. */
 static int engine_stop_log(struct sb_engine *engine)
 {
         const struct sb_segment *segment = &engine->handle.segment;
-        struct pollfd gone = {.fd = engine->log_fd, .events = POLLIN};
         uint32_t slot = sb_durable_slot(segment), generation;
         int status = -1;
 
         if (engine->log_fd < 0)
                 return -1;
         (void)kill(engine->log_pid, SIGTERM);
-        (void)poll(&gone, 1, -1);
+        engine_await_log(engine);
         (void)waitpid(engine->log_pid, &status, WNOHANG);
         close(engine->log_fd);
         engine->log_fd = -1;

@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,7 +36,8 @@
 #define FAILURES_AT_ONCE 2u /* engines that fail in a row before the next one waits a second */
 #define CRASHES_MAX      3u /* crashes before adoption that count as the segment's fault */
 #define STOP_PATIENCE_MS 2000
-#define LOG_PATIENCE_MS  60000 /* while the log writes what is there */
+#define SECOND_SIGNAL_NS UINT64_C(500000000) /* behind the first one */
+#define LOG_PATIENCE_MS  60000               /* while the log writes what is there */
 
 static uint64_t supervisor_now_ns(void)
 {
@@ -221,13 +223,39 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
         return 0;
 }
 
+/* Wait for the end of the engine, and send a second signal on to it. Ctrl-C reaches all processes
+ * at
+ * once, and the engine sends it here again: what comes so soon is the first one still. Return: whether
+ * it has ended. */
+static bool supervisor_await_engine(const struct sb_supervisor *supervisor, int patience_ms)
+{
+        struct pollfd fds[2] = {{.fd = supervisor->engine_fd, .events = POLLIN},
+                {.fd = supervisor->signal_fd, .events = POLLIN}};
+        uint64_t now = supervisor_now_ns(), second_ns = now + SECOND_SIGNAL_NS;
+        uint64_t until_ns = now + (uint64_t)patience_ms * 1000000u;
+        struct signalfd_siginfo info;
+        char word = SB_SUPERVISOR_STOP;
+
+        do { /* Bound: result. */
+                if (poll(fds, 2, now < until_ns ? (int)((until_ns - now) / 1000000 + 1) : 0) < 0)
+                        fds[0].revents = fds[1].revents = 0;
+                if (fds[0].revents)
+                        return true;
+                now = supervisor_now_ns();
+                if (fds[1].revents &&
+                        read(fds[1].fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
+                        now >= second_ns)
+                        (void)send(supervisor->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        } while (now < until_ns);
+        return false;
+}
+
 /* Ask the engine to stop, and wait for its end. An engine that does not stop is killed, which tears
  * nothing: the segment is sound at every instruction. Return: 0: it did all that it had to do; 1:
  * another process killed it, or none was there; -1: it could not, or was late. */
 static int supervisor_stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
-        struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
         int patience_ms =
                 supervisor->config->mode == SB_LOG_NONE ? STOP_PATIENCE_MS : LOG_PATIENCE_MS;
         bool asked, late = false;
@@ -237,7 +265,7 @@ static int supervisor_stop_engine(struct sb_supervisor *supervisor)
                 return 1;
         asked = supervisor->channel >= 0 && send(supervisor->channel, &word, 1, MSG_NOSIGNAL) == 1;
         if (asked)
-                late = poll(&gone, 1, patience_ms) < 1;
+                late = !supervisor_await_engine(supervisor, patience_ms);
         if (!asked || late)
                 (void)kill(supervisor->engine, SIGKILL);
         (void)waitpid(supervisor->engine, &status, 0);

@@ -26,6 +26,7 @@
 #include "ring/attach/place.h"
 
 #define START_WAIT_MS 250
+#define STOP_SAY_MS   1000
 #define STOP_WAIT_MS  30000
 
 extern char **environ;
@@ -167,7 +168,12 @@ int cli_start(struct cli *cli)
                 serve_say_end(&end, directory);
                 return CLI_FAILED;
         }
-        cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
+        if (r == -EROFS) /* of a bus it means another thing */
+                cli_say("cannot start agentd on %s: that is on a file system that is mounted "
+                        "read-only, and agentd writes there",
+                        directory);
+        else
+                cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
         return r == -EACCES || r == -EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
 }
 
@@ -189,8 +195,18 @@ static int serve_end_process(const struct cli *cli, pid_t pid)
                         int got;
 
                         do
-                                got = poll(&ended, 1, STOP_WAIT_MS);
+                                got = poll(&ended, 1, STOP_SAY_MS);
                         while (got < 0 && errno == EINTR);
+                        if (got == 0)
+                                cli_say("waiting for agentd (pid %d): it writes what is not on the "
+                                        "disk, and may copy the bus into its log; agentd.log says "
+                                        "how far it is",
+                                        (int)pid);
+                        while (got == 0 || (got < 0 && errno == EINTR)) {
+                                got = poll(&ended, 1, STOP_WAIT_MS - STOP_SAY_MS);
+                                if (got == 0)
+                                        break;
+                        }
                         r = got < 0 ? -errno : got == 0 ? -ETIMEDOUT : 0;
                 }
         }

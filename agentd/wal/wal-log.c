@@ -35,9 +35,11 @@
 #define COPY_PAUSE_NS UINT64_C(10000000)
 /* Each batch takes something of the writers, so pieces come together, unless the batch of a client
  * that waits would have them. */
-#define COPY_PIECES   10u
-#define COPY_ALONE_NS UINT64_C(1000000000) /* since a client waited */
-#define COPY_FLOORS   65536u               /* buckets that are looked at with a batch */
+#define COPY_PIECES      10u
+#define COPY_PIECES_LAST 32u                  /* 8 MiB, at a clean end */
+#define COPY_LEAST_BYTES (1u << 20)           /* which is read in milliseconds */
+#define COPY_ALONE_NS    UINT64_C(1000000000) /* since a client waited */
+#define COPY_FLOORS      65536u               /* buckets that are looked at with a batch */
 
 #define NAMELESS "files of it were removed: what they had is not durable, until a new one has all"
 
@@ -290,11 +292,12 @@ static void wal_log_count_begun(struct sb_wal_log *log)
 /* Begin one when it is time; between two batches. */
 static void wal_log_begin_copy(struct sb_wal_log *log)
 {
-        if (log->copy.since || log->batch.all || !log->sequence || !wal_log_wants_copy(log))
+        if (log->copy.since || log->batch.all || !log->sequence ||
+                (!log->last && !wal_log_wants_copy(log)))
                 return;
         log->copy = (struct sb_wal_copy){
                 .since = log->sequence + 1, .above = log->batch.above, .words = 1};
-        log->written = 0;
+        log->written = log->grown = 0;
         sb_batch_copy(&log->batch);
         wal_log_count_begun(log);
 }
@@ -320,9 +323,11 @@ static void wal_log_copy_some(struct sb_wal_log *log)
         if (!log->copy.since || log->batch.whole)
                 return;
         log->copy.pieces = 0;
-        if (log->begun_ns >= log->copy.due_ns) {
+        if (log->begun_ns >= log->copy.due_ns || log->last) {
                 log->copy.due_ns = log->begun_ns + COPY_PAUSE_NS;
                 log->copy.pieces = log->begun_ns - log->waited_ns < COPY_ALONE_NS ? 1 : COPY_PIECES;
+                if (log->last)
+                        log->copy.pieces = COPY_PIECES_LAST;
         }
         words = wal_log_copy_words(log);
         sb_batch_copy_some(
@@ -561,7 +566,7 @@ static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes
 {
         if (log->batch.whole) {
                 log->copy = (struct sb_wal_copy){0};
-                log->written = 0; /* as behind a copy */
+                log->written = log->grown = 0; /* as behind a copy */
                 wal_log_keep_two(log, before);
         }
         wal_log_count_copy(log, bytes);
@@ -614,6 +619,7 @@ int sb_wal_log_batch(struct sb_wal_log *log)
         if (r)
                 return r > 0 ? -EAGAIN : r; /* what was written is dropped: another file begins */
         log->copy.changed += log->changed;
+        log->grown += log->changed;
         bytes = sb_wal_writer_written(log->writer) - bytes;
         wal_log_count(log, bytes);
         wal_log_set_pace(log, previous_ns);

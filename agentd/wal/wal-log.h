@@ -55,6 +55,7 @@ struct sb_wal_log {
         struct sb_wal_writer *writer;
         uint64_t sequence; /* of the last durable batch */
         uint64_t written;  /* bytes since the last copy began, without it; or how long it is */
+        uint64_t grown;    /* bytes of changes since the last copy began, in this process */
         uint64_t changed, users; /* bytes of changes in this batch; of their keys and values */
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
@@ -65,6 +66,7 @@ struct sb_wal_log {
         uint64_t release_cut; /* files with no batch above it may go; 0: none may */
         bool release_put_off; /* for a backup, and that was said */
         bool failed;          /* the last batch */
+        bool last;            /* wal-finish.h: a copy is to be made, in large pieces */
         bool nameless;        /* files were removed: the next batch has the whole bus */
         const char *reason;   /* why it cannot be written, where no errno says it; or NULL */
         uint64_t cut_ns;      /* realtime of its cut */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "agentd/wal/wal-finish.h"
 #include "agentd/wal/wal-lock.h"
 #include "agentd/wal/wal-log.h"
 #include "ring/attach/place.h"
@@ -28,11 +29,13 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
 
-#define RETRY_NS   UINT64_C(1000000000) /* behind trouble with the disk */
-#define AGAIN_NS   UINT64_C(10000000)   /* where the bus had no cut for a batch */
-#define LOOK_NS    UINT64_C(100000000)  /* between looks at how much has changed */
-#define NAMES_NS   UINT64_C(1000000000) /* between looks at the files' names, without a batch */
-#define SPIN_NS    UINT64_C(50000)      /* for the next strict write, behind one */
+#define RETRY_NS   UINT64_C(1000000000)  /* behind trouble with the disk */
+#define AGAIN_NS   UINT64_C(10000000)    /* where the bus had no cut for a batch */
+#define LOOK_NS    UINT64_C(100000000)   /* between looks at how much has changed */
+#define NAMES_NS   UINT64_C(1000000000)  /* between looks at the files' names, without a batch */
+#define COPY_NS    UINT64_C(20000000000) /* for a copy at the end: agentctl stop waits for 30 s */
+#define SAY_NS     UINT64_C(1000000000)
+#define SPIN_NS    UINT64_C(50000) /* for the next strict write, behind one */
 #define SPIN_TURNS 4u
 
 struct wal_process {
@@ -48,19 +51,26 @@ struct wal_process {
 /* ---- signals ---- */
 
 static struct sb_word32 wal_process_stop;
+static struct sb_word32 wal_process_stop_at_once; /* told twice */
 static const struct sb_segment *wal_process_segment;
 
 static void wal_process_hear(int signal)
 {
         (void)signal;
         /* R:stop > A:stop. Before the wake. */
-        sb_exchange_full(&wal_process_stop, 1);
+        if (sb_exchange_full(&wal_process_stop, 1))
+                sb_exchange_full(&wal_process_stop_at_once, 1); /* R:stop > A:stop. */
         sb_bell_wake(wal_process_segment, sb_durable_slot(wal_process_segment));
 }
 
 static bool wal_process_is_stopped(void)
 {
         return sb_load_acquire(&wal_process_stop); /* A:stop. */
+}
+
+static bool wal_process_is_told_twice(void)
+{
+        return sb_load_acquire(&wal_process_stop_at_once); /* A:stop. */
 }
 
 static void wal_process_take_signals(const struct sb_segment *segment)
@@ -305,6 +315,38 @@ static int wal_process_lock(struct sb_wal_log *log)
                        : -1;
 }
 
+/* All is durable, and the log may have more changes than the bus has bytes: a copy of the bus lets
+ * a start read less. It ends early when agentd is told to stop once more, when it takes too long,
+ * and when the disk fails: then a start reads what it would have read without. */
+static void wal_process_copy(struct wal_process *process)
+{
+        struct sb_wal_log *log = &process->log;
+        uint64_t now = wal_process_now(), until = now + COPY_NS, said = now;
+        uint32_t percent = 0;
+        int r = 0;
+
+        if (wal_process_is_told_twice() || !sb_wal_finish_begin(log))
+                return;
+        sb_log("all is durable; the bus is copied into its log, so that the next start reads less");
+        do { /* Bound: result. */
+                r = sb_wal_log_batch(log);
+                now = wal_process_now();
+                if (r || !sb_wal_finish_goes_on(log, &percent))
+                        break;
+                if (now - said >= SAY_NS) {
+                        said = now;
+                        sb_log("the copy of the bus is at %u %%; a second SIGTERM leaves it out",
+                                percent);
+                }
+        } while (now < until && !wal_process_is_told_twice());
+        if (r || sb_wal_finish_goes_on(log, &percent))
+                sb_log("the copy of the bus was left out at %u %% (%s): all is durable without it",
+                        percent,
+                        r                             ? strerror(-r)
+                        : wal_process_is_told_twice() ? "told to stop again"
+                                                      : "it takes too long");
+}
+
 /* What was written up to now is to be durable. Return: 0: it is, or nothing was written; -errno. */
 static int wal_process_finish(struct wal_process *process)
 {
@@ -313,11 +355,12 @@ static int wal_process_finish(struct wal_process *process)
 
         if (r)
                 wal_process_fail(process, r);
-        if (process->ended || !wal_process_is_due(process))
+        if (process->ended)
                 return r;
-        r = sb_wal_log_batch(log);
+        r = wal_process_is_due(process) ? sb_wal_log_batch(log) : 0;
         if (!r) {
                 wal_process_be_well(process);
+                wal_process_copy(process);
                 return 0;
         }
         sb_log("the log in %s cannot be written (%s)", log->config->place.directory,

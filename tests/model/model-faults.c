@@ -338,6 +338,7 @@ static const struct {
         {SB_FAULT_FRONT_NEEDED, "tests/api/api-faults"},
         {SB_FAULT_COPY_ENDED_EARLY, "tests/api/api-faults"},
         {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
+        {SB_FAULT_LAST_COPY_LEFT_OUT, "tests/api/api-faults"},
         {SB_FAULT_NAME_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_REST_DROPPED, "tests/api/api-faults"},
         {SB_FAULT_LOG_DISOWNED, "tests/api/api-faults"},

@@ -103,13 +103,19 @@ int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
+        int got;
+
         shared->polls++;
         if (count == 3 && breaks(WAITING))
                 return -1;
         if (timeout_ms <= 0)
                 return __real_poll(fds, count, timeout_ms);
-        if (count == 1) /* for an engine that was told to stop */
-                return __real_poll(fds, 1, shared->script[0].end == IS_DEAF ? 10 : PATIENCE_MS);
+        if (count == 2) { /* for an engine that was told to stop */
+                got = __real_poll(fds, 2, shared->script[0].end == IS_DEAF ? 10 : PATIENCE_MS);
+                if (got == 0)
+                        shared->now_ns += (uint64_t)timeout_ms * 1000000;
+                return got;
+        }
         shared->waited_ms += (uint64_t)timeout_ms;
         shared->now_ns += (uint64_t)timeout_ms * 1000000;
         return __real_poll(fds, count, 0);
