@@ -224,9 +224,8 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
 }
 
 /* Wait for the end of the engine, and send a second signal on to it. Ctrl-C reaches all processes
- * at
- * once, and the engine sends it here again: what comes so soon is the first one still. Return: whether
- * it has ended. */
+ * at once, and the engine sends it here again: what comes so soon is the first one still. Return:
+ * whether it has ended. */
 static bool supervisor_await_engine(const struct sb_supervisor *supervisor, int patience_ms)
 {
         struct pollfd fds[2] = {{.fd = supervisor->engine_fd, .events = POLLIN},
