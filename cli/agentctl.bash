@@ -92,7 +92,7 @@ _agentctl()
         history) options+=' --reverse --limit' ;;
         diff) options+=' --values' ;;
         get) options+=' --rev --at' ;;
-        set) options+=' --if-absent --if-rev' ;;
+        set) options+=' --if-absent --if-rev --durability' ;;
         del) options+=' --if-rev --prefix' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         batch) options+=' --txn' ;;

@@ -77,7 +77,7 @@ _agentctl()
         history) offers+=(--reverse --limit) ;;
         diff) offers+=(--values) ;;
         get) offers+=(--rev --at) ;;
-        set) offers+=(--if-absent --if-rev) ;;
+        set) offers+=(--if-absent --if-rev --durability) ;;
         del) offers+=(--if-rev --prefix) ;;
         scan) offers+=(--values --full --reverse --limit --at) ;;
         batch) offers+=(--txn) ;;

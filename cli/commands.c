@@ -167,8 +167,12 @@ const struct cli_command cli_commands[] = {
                 "begin so, by cut, from now on or after CUT.\n... N lost: the last 64 changes of "
                 "a key are kept, 1,024 of a prefix, and some of the time less.\n--count N "
                 "ends it after N changes, --timeout with exit code 5. --exec runs CMD in a shell "
-                "for each change,\nwith the value on its standard input, $STATEBUS_KEY, and "
-                "$STATEBUS_KIND value or deleted; a CMD that fails ends it.\n" CUT_TEXT},
+                "for each change,\nwith the value on its standard input, which has nothing of a "
+                "delete, or with -o json the change as it is\nprinted then; and STATEBUS_KEY, "
+                "_KIND "
+                "(value, deleted), _REV, _CUT, _WRITER, _TXN (0: none) and _MISSED (how\nmany "
+                "before "
+                "it are lost, or `some`) in its environment. A CMD that fails ends it.\n" CUT_TEXT},
         {"wait", "KEY [--until VALUE] [--timeout 5s]",
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,

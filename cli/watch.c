@@ -71,28 +71,60 @@ static void watch_print_lapped(const struct cli *cli, const struct sb_watch *wat
         fflush(stdout);
 }
 
-/* Give the change to the standard input of a command. Return: 0, or an exit code after a message.
- */
-static int watch_run(const struct cli *cli, const struct sb_guard *change)
+static void watch_set_number(const char *name, uint64_t number)
+{
+        char text[24];
+
+        snprintf(text, sizeof(text), "%" PRIu64, number);
+        setenv(name, text, 1);
+}
+
+/* Say in the environment of a command what it is run for. */
+static int watch_set_environment(const struct sb_guard *change, bool lapped)
 {
         char *key = mi_malloc(change->key.len + 1);
-        FILE *to;
-        int status;
 
         if (!key)
-                return cli_fail(cli, "watch", -ENOMEM);
+                return -ENOMEM;
         memcpy(key, change->key.data, change->key.len);
         key[change->key.len] = 0; /* behind a byte 0 in the key the command sees no more of it */
         setenv("STATEBUS_KEY", key, 1);
         mi_free(key);
         setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1);
+        watch_set_number("STATEBUS_REV", change->rev);
+        watch_set_number("STATEBUS_CUT", change->cut);
+        watch_set_number("STATEBUS_WRITER", change->writer);
+        watch_set_number("STATEBUS_TXN", change->txn);
+        if (lapped)
+                setenv("STATEBUS_MISSED", "some", 1);
+        else
+                watch_set_number("STATEBUS_MISSED", change->missed);
+        return 0;
+}
+
+/* Give the change to the standard input of a command: as it is printed with -o json, else its
+ * value. @lapped: some before it are lost, and how many is not known. Return: 0, or an exit code
+ * after a message. */
+static int watch_run(const struct cli *cli, const struct sb_guard *change, bool lapped)
+{
+        FILE *to, *out = stdout;
+        int status;
+
+        if (watch_set_environment(change, lapped) != 0)
+                return cli_fail(cli, "watch", -ENOMEM);
         to = popen(cli->exec, "we");
         if (!to) {
                 cli_say("cannot run %s: %s", cli_word(cli->exec), strerror(errno));
                 return CLI_FAILED;
         }
         /* A command that does not read its input is no failure. */
-        (void)fwrite(change->value.data, 1, change->value.len, to);
+        if (cli->json) {
+                stdout = to;
+                watch_print(cli, change);
+                stdout = out;
+        } else {
+                (void)fwrite(change->value.data, 1, change->value.len, to);
+        }
         status = pclose(to);
         if (status == 0)
                 return 0;
@@ -106,11 +138,13 @@ static int watch_drain(
         const struct cli *cli, struct sb_watch *watch, const char *key, uint64_t *left)
 {
         struct sb_guard change = {0};
+        bool lapped = false;
         int r;
 
         while (*left > 0 && !ferror(stdout)) {
                 r = sb_watch_next(watch, 0, &change);
                 if (r == SB_E_LAPPED) { /* of a key the next one says how many are lost */
+                        lapped = cli->prefix;
                         if (cli->prefix && !cli->exec)
                                 watch_print_lapped(cli, watch);
                         continue;
@@ -120,7 +154,8 @@ static int watch_drain(
                 if (r != 0)
                         return cli_fail(cli, cli_word(key), r);
                 if (cli->exec) {
-                        r = watch_run(cli, &change);
+                        r = watch_run(cli, &change, lapped);
+                        lapped = false;
                 } else {
                         watch_print(cli, &change);
                         fflush(stdout);
