@@ -8,6 +8,7 @@ from tree import note, tracked
 
 THE_ROOMS = 'docs/architecture.md'
 THE_PROMISES = 'docs/promises.md'
+THE_MESSAGES = 'docs/operating.md'
 ROOMS = ('shm/', 'ring/', 'agentd/', 'libclient/', 'cli/', 'docs/examples/', 'bench/', 'tests/')
 COLUMNS = 100
 
@@ -56,6 +57,40 @@ def rule_promises_name_tests(file):
                         text = source.read()
             elif name.startswith('test_') and not (text and re.search(rf'\b{name}\(', text)):
                 yield number, f'{name} is in no file named before it on this line'
+
+
+def rule_promises_are_numbered(file):
+    """Each promise has a number, and they rise by one."""
+    if file.path != THE_PROMISES:
+        return
+    expected = 1
+    for number, line in enumerate(file.lines, 1):
+        if not line.startswith('|') or line.startswith(('| promise ', '| # ', '|---')):
+            continue
+        found = re.match(r'\| (\d+) \| ', line)
+        if not found or int(found.group(1)) != expected:
+            yield number, f'promise {expected} is expected here'
+            return
+        expected += 1
+
+
+def logged_sentences(file):
+    """(line number, sentence) of each sb_log() of a C file: the longest piece of it that is always the same."""
+    text = re.sub(r'\bPRI\w+', '""', file.text)
+    for call in re.finditer(r'\bsb_log\(((?:\s*"(?:[^"\\]|\\.)*")+)', text):
+        said = ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', call.group(1)))
+        pieces = re.split(r'%%|%[-+ 0-9.]*[a-z]*|[`;:().,]', said)
+        yield text.count('\n', 0, call.start()) + 1, max((piece.strip() for piece in pieces), key=len)
+
+
+def whole_messages_of_the_log_are_explained(files):
+    """docs/operating.md says of each line that agentd's log and recovery write what it means."""
+    explained = ' '.join(re.sub(r'\s+', ' ', file.text) for file in files if file.path == THE_MESSAGES)
+    for file in files:
+        if file.path.startswith('agentd/wal/') and file.path.endswith('.c'):
+            for number, sentence in logged_sentences(file):
+                if sentence not in explained:
+                    yield file.path, number, f'"{sentence}" is not in {THE_MESSAGES}'
 
 
 def rule_the_readme_shows_the_examples(file):
