@@ -16,6 +16,7 @@
 
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-gather.h"
+#include "ring/wal/wal-place.h"
 #include "shm/base/fault.h"
 
 struct wal_reader_cursor {
@@ -56,54 +57,6 @@ enum wal_reader_found {
 };
 
 /* ---- one file ---- */
-
-/* Reads @len bytes; what lies behind the file's end is zeros. Return: 0, -errno. */
-static int wal_reader_fill(int fd, unsigned char *bytes, size_t len, uint64_t offset)
-{
-        while (len > 0) {
-                ssize_t n = pread(fd, bytes, len, (off_t)offset);
-
-                if (n < 0)
-                        return -errno;
-                if (n == 0) {
-                        memset(bytes, 0, len);
-                        return 0;
-                }
-                bytes += n;
-                len -= (size_t)n;
-                offset += (uint64_t)n;
-        }
-        return 0;
-}
-
-/* Reads the frame at @offset, if a whole one is there: *ret_whole. *ret_begins: one has begun there
- * in this use of the file. Return: 0, -errno. */
-static int wal_reader_frame(struct sb_wal_reader *reader, int fd, const struct sb_wal_file *file,
-        uint64_t offset, struct sb_wal_frame *ret, bool *ret_begins, bool *ret_whole)
-{
-        uint64_t space;
-        int r;
-
-        *ret_begins = *ret_whole = false;
-        if (offset + SB_WAL_BLOCK > file->size)
-                return 0;
-        r = wal_reader_fill(fd, reader->bytes, SB_WAL_BLOCK, offset);
-        if (r)
-                return r;
-        *ret_begins = sb_wal_frame_begins(reader->bytes, file->salt);
-        if (!sb_wal_frame_decode(reader->bytes, file->salt, offset, ret))
-                return 0;
-        space = sb_wal_frame_space(ret->payload_len);
-        if (space > file->size - offset)
-                return 0;
-        r = wal_reader_fill(
-                fd, reader->bytes + SB_WAL_BLOCK, space - SB_WAL_BLOCK, offset + SB_WAL_BLOCK);
-        if (r)
-                return r;
-        *ret_whole =
-                SB_FAULT(FRAME_UNCHECKED) || sb_wal_frame_is_whole(reader->bytes, ret, file->salt);
-        return 0;
-}
 
 static int wal_reader_open_number(const struct sb_wal_reader *reader, uint64_t number, int *ret_fd)
 {
@@ -203,13 +156,14 @@ static int wal_reader_look(
         struct sb_wal_reader *reader, struct sb_wal_frame *ret, enum wal_reader_found *ret_found)
 {
         const struct wal_reader_cursor *cursor = &reader->cursor;
-        bool begins, whole;
-        int r = wal_reader_frame(reader, cursor->fd, &reader->files[cursor->index], cursor->offset,
-                ret, &begins, &whole);
+        struct sb_wal_place place;
+        int r = sb_wal_place_read(
+                cursor->fd, &reader->files[cursor->index], cursor->offset, reader->bytes, &place);
 
         if (r)
                 return r;
-        if (!whole)
+        *ret = place.frame;
+        if (!place.whole)
                 *ret_found = FOUND_NONE;
         else if (wal_reader_is_void(reader, ret))
                 *ret_found = FOUND_LIMIT;
@@ -297,27 +251,42 @@ static void wal_reader_damaged(
         reader->end.what = what;
 }
 
+/* Whether what stands behind the end shows that the batch behind the last whole one was on the disk
+ * as a whole. A header is enough, of whatever payload: it was written behind the answer to the sync
+ * of the batch before. Headers of that batch itself show nothing, for a power failure leaves any of
+ * its blocks without the others. Faults LATER_HEAD_UNSEEN, OWN_HEAD_BELIEVED: one rule each is not
+ * so. */
+static bool wal_reader_is_later(
+        const struct wal_reader_cursor *cursor, const struct sb_wal_place *place)
+{
+        uint64_t torn = cursor->sequence + 1;
+
+        if (place->whole && place->frame.batch.sequence != torn)
+                return true;
+        return place->headed && !SB_FAULT(LATER_HEAD_UNSEEN) &&
+               (place->frame.batch.sequence > torn || SB_FAULT(OWN_HEAD_BELIEVED));
+}
+
 /* Looks behind the end of the last file for what began there. Return: 0, -errno. */
 static int wal_reader_judge_tail(struct sb_wal_reader *reader)
 {
         struct wal_reader_cursor *cursor = &reader->cursor;
         const struct sb_wal_file *file = &reader->files[cursor->index];
         uint64_t seen = cursor->offset, offset, space;
-        struct sb_wal_frame frame;
-        bool begins, whole;
+        struct sb_wal_place place;
         int r;
 
         for (offset = cursor->offset; offset < file->size; offset += SB_WAL_BLOCK) {
-                r = wal_reader_frame(reader, cursor->fd, file, offset, &frame, &begins, &whole);
+                r = sb_wal_place_read(cursor->fd, file, offset, reader->bytes, &place);
                 if (r)
                         return r;
-                if (whole && frame.batch.sequence != cursor->sequence + 1) {
+                if (wal_reader_is_later(cursor, &place)) {
                         wal_reader_damaged(reader, file->number, cursor->offset,
                                 "a frame is bad, and frames of a later batch follow");
                         return 0;
                 }
-                space = whole ? sb_wal_frame_space(frame.payload_len) : SB_WAL_BLOCK;
-                if (begins && seen < offset + space)
+                space = place.whole ? sb_wal_frame_space(place.frame.payload_len) : SB_WAL_BLOCK;
+                if (place.begins && seen < offset + space)
                         seen = offset + space;
         }
         if (!cursor->begun && seen == cursor->offset)
@@ -481,8 +450,8 @@ static int wal_reader_take_headers(
 static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
 {
         const struct sb_wal_file *file = &reader->files[0];
-        struct sb_wal_frame frame;
-        bool begins, whole = false;
+        struct sb_wal_place place = {0};
+        bool found = false;
         struct stat status;
         int fd, r;
 
@@ -493,20 +462,20 @@ static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
                 r = -errno;
         else if ((uint64_t)status.st_size < file->size)
                 r = -ENODATA; /* all of it is damaged, as for a walk */
-        for (offset -= offset % SB_WAL_BLOCK; !r && !whole && offset < file->size;) {
+        for (offset -= offset % SB_WAL_BLOCK; !r && !found && offset < file->size;) {
                 offset += SB_WAL_BLOCK;
-                r = wal_reader_frame(reader, fd, file, offset, &frame, &begins, &whole);
-                whole = whole && frame.flags & SB_WAL_FRAME_FIRST &&
-                        frame.batch.sequence < reader->limits[0];
+                r = sb_wal_place_read(fd, file, offset, reader->bytes, &place);
+                found = place.whole && place.frame.flags & SB_WAL_FRAME_FIRST &&
+                        place.frame.batch.sequence < reader->limits[0];
         }
         close(fd);
-        if (r || !whole)
+        if (r || !found)
                 return r ? r : -ENODATA;
         reader->is_from = true;
         reader->from = (struct wal_reader_cursor){.fd = -1,
                 .offset = offset,
-                .sequence = frame.batch.sequence - 1,
-                .cut = frame.batch.previous_cut};
+                .sequence = place.frame.batch.sequence - 1,
+                .cut = place.frame.batch.previous_cut};
         return 0;
 }
 

@@ -11,9 +11,9 @@
  *               acknowledged, and it does not count;
  *      DAMAGED  at a place where whole frames must be and are not. A writer begins a batch only
  *               when the one before is on the disk, and a file only when the ones before it are. So
- *               a bad frame with a frame of a later batch behind it, or with a file behind it that
- *               says what must be before it, is nothing that a power failure leaves. A file that
- *               is shorter than its header says, a missing file and a gap in the sequence are
+ *               a bad frame with the header of a later batch behind it, or with a file behind it
+ *               that says what must be before it, is nothing that a power failure leaves. A file
+ *               that is shorter than its header says, a missing file and a gap in the sequence are
  *               neither. Batches before the damage are handed out.
  * What cannot be told apart: the last batch of all that rots looks like one that was torn, but not
  * in a closed file (wal-file.h), which says how many batches it has. Frames of one batch have no

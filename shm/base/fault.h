@@ -313,6 +313,8 @@
         X(NEXT_BATCH_BEFORE_FSYNC, "a batch is written before the one before it is synced")        \
         X(LAST_FRAME_UNCHECKED, "a batch of the log is read without its last frame")               \
         X(SEQUENCE_UNCHECKED, "the order of batches and files of the log is not checked")          \
+        X(LATER_HEAD_UNSEEN, "a later batch shows nothing unless it is whole")                     \
+        X(OWN_HEAD_BELIEVED, "a header of the torn batch counts as one of a later batch")          \
         X(FRAME_UNCHECKED, "the log's reader does not ask for a frame's checksum")                 \
         X(ENTRY_UNMEASURED, "an entry of the log is taken with any lengths")                       \
         X(FLOOR_OF_NO_BUCKET, "a floor of the log is taken of any bucket")                         \

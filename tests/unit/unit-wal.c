@@ -385,6 +385,67 @@ static void test_a_torn_end_is_told_apart_from_damage(void)
         end_log();
 }
 
+/* The payload of the frame at this place is another one; its header is as it was. */
+static bool rots(const char *name, uint64_t block)
+{
+        return write_at(name, block * SB_WAL_BLOCK + SB_WAL_FRAME_HEAD + 3, "x", 1);
+}
+
+static void test_a_header_of_a_later_batch_shows_that_the_one_before_was_on_the_disk(void)
+{
+        unsigned char zeros[SB_WAL_BLOCK] = {0};
+
+        CHECK(begin_log(SB_WAL_AUTO, 64 << 10, 4000));
+        CHECK_EQ(write_shapes("00000"), 0);
+        /* One bad batch at the end may be torn; of two, the last one's header says what was. */
+        CHECK(rots(NAME_1, 5));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK(story.end.ending == SB_WAL_TORN && story.end.sequence == 4);
+        CHECK(rots(NAME_1, 4));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+        CHECK(story.end.sequence == 3 && story.end.cut == 30 && story.end.file == 1);
+        CHECK_EQ(story.end.offset, 4 * SB_WAL_BLOCK);
+        /* The damaged batch has lost its header, too. */
+        CHECK(write_at(NAME_1, 4 * SB_WAL_BLOCK, zeros, sizeof(zeros)));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK(story.end.ending == SB_WAL_DAMAGED && story.end.sequence == 3);
+        CHECK_EQ(story.end.offset, 4 * SB_WAL_BLOCK);
+        /* Without any, nothing shows it. */
+        CHECK(write_at(NAME_1, 5 * SB_WAL_BLOCK, zeros, 512));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK(story.end.ending == SB_WAL_CLEAN && story.end.sequence == 3);
+        end_log();
+        /* Headers of the last batch itself are left by a power failure, in front and behind. */
+        CHECK(begin_log(SB_WAL_AUTO, 256 << 10, 1000));
+        CHECK_EQ(write_shapes("04"), 0);
+        for (uint64_t block = 2; block < 9; block++) {
+                CHECK(rots(NAME_1, block));
+                CHECK(!story_read(dir, &story) && !story.wrong);
+                CHECK(story.end.ending == SB_WAL_TORN && story.end.sequence == 1);
+        }
+        end_log();
+}
+
+static void test_so_do_headers_in_the_next_file(void)
+{
+        /* Three batches a file: the fourth is alone in the second one. */
+        CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
+        CHECK_EQ(write_shapes("0000"), 0);
+        CHECK(rots(NAME_1, 3) && rots(NAME_2, 1));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK(story.end.ending == SB_WAL_DAMAGED && story.end.sequence == 2);
+        CHECK(story.end.file == 1 && story.end.offset == 3 * SB_WAL_BLOCK);
+        end_log();
+        /* A batch that goes on in the second file, with a bad frame there. */
+        CHECK(begin_log(SB_WAL_AUTO, 64 << 10, 1000));
+        CHECK_EQ(write_shapes("00000000004"), 0);
+        CHECK(reads_back(11) && rots(NAME_2, 1));
+        CHECK(!story_read(dir, &story) && !story.wrong);
+        CHECK(story.end.ending == SB_WAL_TORN && story.end.sequence == 10);
+        end_log();
+}
+
 static void test_a_short_a_missing_and_a_foreign_file_are_damage(void)
 {
         CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
@@ -871,6 +932,8 @@ int main(int argc, char **argv)
         RUN(test_a_log_of_another_version_says_which);
         RUN(test_a_log_of_another_bus_is_not_read);
         RUN(test_a_torn_end_is_told_apart_from_damage);
+        RUN(test_a_header_of_a_later_batch_shows_that_the_one_before_was_on_the_disk);
+        RUN(test_so_do_headers_in_the_next_file);
         RUN(test_a_short_a_missing_and_a_foreign_file_are_damage);
         RUN(test_no_changed_byte_is_believed);
         RUN(test_frames_are_handed_out_as_they_are);
