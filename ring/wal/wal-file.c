@@ -13,6 +13,7 @@
 
 #include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-frame.h"
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 
 #define FILE_MARK   0x01020304u
@@ -70,6 +71,18 @@ void sb_wal_file_encode(const struct sb_wal_file *file, unsigned char *ret_block
         sb_wal_bytes_put64(ret_block + AT_CHECKSUM, sb_hash_key(ret_block, AT_CHECKSUM, 0));
 }
 
+/* Whether a block of another version is a header of this one, but for the version. Fault
+ * VERSION_BELIEVED: none is. */
+static bool wal_file_was_ours(const unsigned char *block)
+{
+        unsigned char ours[SB_WAL_BLOCK];
+
+        memcpy(ours, block, sizeof(ours));
+        sb_wal_bytes_put32(ours + AT_VERSION, SB_WAL_VERSION);
+        return sb_wal_bytes_get64(ours + AT_CHECKSUM) == sb_hash_key(ours, AT_CHECKSUM, 0) &&
+               !SB_FAULT(VERSION_BELIEVED);
+}
+
 enum sb_wal_header sb_wal_file_decode(
         const unsigned char *block, struct sb_wal_file *ret, uint32_t *ret_version)
 {
@@ -96,12 +109,13 @@ enum sb_wal_header sb_wal_file_decode(
         if (mark != FILE_MARK)
                 return SB_WAL_HEADER_BAD;
         /* What another version has behind its number, this one does not know: not even where its
-         * checksum is. */
-        if (version != SB_WAL_VERSION) {
+         * checksum is. But the checksum of a header of this version says that it is one. */
+        if (version != SB_WAL_VERSION && !wal_file_was_ours(block)) {
                 *ret_version = version;
                 return SB_WAL_HEADER_OTHER_VERSION;
         }
-        if (sb_wal_bytes_get64(block + AT_CHECKSUM) != sb_hash_key(block, AT_CHECKSUM, 0) ||
+        if (version != SB_WAL_VERSION ||
+                sb_wal_bytes_get64(block + AT_CHECKSUM) != sb_hash_key(block, AT_CHECKSUM, 0) ||
                 sb_wal_bytes_get32(block + AT_BLOCK) != SB_WAL_BLOCK || !file.first_sequence ||
                 file.size < FILE_MIN || file.size % SB_WAL_BLOCK != 0 ||
                 file.size > (uint64_t)INT64_MAX ||

@@ -74,7 +74,7 @@ void sb_wal_file_spare_name(uint32_t number, char ret[SB_WAL_FILE_NAME_MAX]);
 /* Writes the header block, of SB_WAL_BLOCK bytes. */
 void sb_wal_file_encode(const struct sb_wal_file *file, unsigned char *ret_block);
 /* What the block of SB_WAL_BLOCK bytes says; *ret is set when that is GOOD, *ret_version when it is
- * OTHER_VERSION. */
+ * OTHER_VERSION. A header of which the version alone was changed, by its checksum, is BAD. */
 enum sb_wal_header sb_wal_file_decode(
         const unsigned char *block, struct sb_wal_file *ret, uint32_t *ret_version);
 /* Reads the header of the open file. Return: 0: *ret_header says what it is; -errno. */

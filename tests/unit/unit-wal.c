@@ -446,6 +446,23 @@ static void test_so_do_headers_in_the_next_file(void)
         end_log();
 }
 
+static void test_a_changed_version_is_damage_and_no_other_version(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
+        CHECK_EQ(write_shapes("00000"), 0);
+        /* The checksum is that of a header of the version that is read here. */
+        for (uint32_t bit = 0; bit < 32; bit++) {
+                uint32_t version = SB_WAL_VERSION ^ 1u << bit;
+
+                CHECK(write_at(NAME_2, 8, &version, 4) && !story_read(dir, &story) && !story.wrong);
+                CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
+                CHECK(story.end.file == 2 && !story.end.offset && story.end.sequence == 3);
+                CHECK(story.end.cut == 30 && story.count == 3);
+        }
+        CHECK(write_at(NAME_2, 8, &(uint32_t){SB_WAL_VERSION}, 4) && reads_back(5));
+        end_log();
+}
+
 static void test_a_short_a_missing_and_a_foreign_file_are_damage(void)
 {
         CHECK(begin_log(SB_WAL_AUTO, 16 << 10, 4000));
@@ -934,6 +951,7 @@ int main(int argc, char **argv)
         RUN(test_a_torn_end_is_told_apart_from_damage);
         RUN(test_a_header_of_a_later_batch_shows_that_the_one_before_was_on_the_disk);
         RUN(test_so_do_headers_in_the_next_file);
+        RUN(test_a_changed_version_is_damage_and_no_other_version);
         RUN(test_a_short_a_missing_and_a_foreign_file_are_damage);
         RUN(test_no_changed_byte_is_believed);
         RUN(test_frames_are_handed_out_as_they_are);
