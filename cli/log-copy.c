@@ -15,7 +15,8 @@ struct log_copy {
         struct sb_wal_file file; /* what its header will say; its size: what was written so far */
         struct cli_log_copied copied;
         struct cli_progress progress;
-        unsigned char *bytes; /* one frame */
+        uint64_t last_sequence; /* that was begun */
+        unsigned char *bytes;   /* one frame */
 };
 
 static int log_copy_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
@@ -23,7 +24,13 @@ static int log_copy_begin(void *context, const struct sb_wal_batch *batch, bool 
         struct log_copy *copy = context;
 
         *ret_skip = batch->sequence < copy->logged->sum.since;
-        if (*ret_skip || copy->file.first_sequence)
+        if (*ret_skip)
+                return 0;
+        /* A batch that is passed over stays a bad one: a block of zeros. */
+        if (copy->last_sequence && batch->sequence != copy->last_sequence + 1)
+                copy->file.size += SB_WAL_BLOCK;
+        copy->last_sequence = batch->sequence;
+        if (copy->file.first_sequence)
                 return 0;
         copy->file.first_sequence = batch->sequence;
         copy->file.previous_cut = copy->file.reaches_cut = batch->previous_cut;

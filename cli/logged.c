@@ -34,6 +34,7 @@
 struct logged_count {
         struct cli_logged *logged;
         struct cli_progress progress;
+        uint64_t passed;   /* the last batch that is passed over; 0: none is */
         uint32_t last_len; /* of the key before; 0: there is none */
         unsigned char last[SB_WAL_ENTRY_KEY_MAX];
 };
@@ -46,6 +47,9 @@ static int logged_begin(void *context, const struct sb_wal_batch *batch, bool *r
         struct cli_logged_batch *batches;
 
         (void)ret_skip;
+        if (logged->batch_count &&
+                logged->batches[logged->batch_count - 1].sequence + 1 != batch->sequence)
+                count->passed = batch->sequence - 1;
         if (logged->batch_count == logged->batch_room) {
                 batches = mi_realloc(logged->batches, room * sizeof(*batches));
                 if (!batches)
@@ -74,7 +78,9 @@ static int logged_entry(void *context, const struct sb_wal_entry *entry)
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
                 if (!entry->rev || entry->rev > batch->sequence)
                         return -EBADMSG;
-                batch->since = entry->rev;
+                /* Not of a copy of which pieces are passed over. */
+                if (entry->rev > count->passed)
+                        batch->since = entry->rev;
         }
         if (entry->key_len && (entry->key_len != count->last_len ||
                                       memcmp(entry->key, count->last, entry->key_len) != 0)) {
@@ -331,7 +337,8 @@ static int logged_read(struct cli_logged *logged)
         logged->end = *sb_wal_reader_end(logged->reader);
         if (logged->end.ending > SB_WAL_DAMAGED && !logged->single)
                 logged_find_other(logged);
-        if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0 && !logged->single)
+        if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0 && !logged->single &&
+                !logged->end.passed)
                 r = logged_look_behind(logged);
         r = r ? r : logged_count(logged);
         r = r ? r : logged_look_behind_damage(logged);
@@ -406,9 +413,14 @@ static const char *const logged_states[] = {
         [SB_WAL_OTHER_BUS] = "other bus",
 };
 
+bool cli_logged_costs_nothing(const struct cli_logged *logged)
+{
+        return logged->end.passed && logged->end.ending <= SB_WAL_TORN;
+}
+
 const char *cli_logged_state(const struct cli_logged *logged)
 {
-        return logged_states[logged->end.ending];
+        return cli_logged_costs_nothing(logged) ? "damaged" : logged_states[logged->end.ending];
 }
 
 int cli_logged_go_behind(struct cli_logged *logged)

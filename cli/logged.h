@@ -59,7 +59,10 @@ void cli_logged_close(struct cli_logged *logged);
 /* The state of the log as a word: whole, torn, damaged, other version, other byte order, other bus.
  * Static text. */
 const char *cli_logged_state(const struct cli_logged *logged);
-/* Whether agentd takes the log as it is: it is whole or torn. */
+/* Whether it is damaged, but where it has pieces of a copy of the bus alone, which agentd passes
+ * over. */
+bool cli_logged_costs_nothing(const struct cli_logged *logged);
+/* Whether agentd takes the log as it is: it is whole or torn, but for such pieces. */
 bool cli_logged_is_good(const struct cli_logged *logged);
 /* Where agentd takes a damaged log as if it began behind the damage: so does @logged from here on.
  * Return: 0; -ENODATA: agentd refuses it, or it is a backup; -errno. */

@@ -69,10 +69,31 @@ static void verify_print_batches(const struct cli_logged *logged, const char *be
                 cli_time_words(sum->realtime_ns, time));
 }
 
+/* What is passed over, and what that costs. */
+static const char *verify_passed_words(const struct cli_logged *logged)
+{
+        static char words[PATH_MAX + 256];
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(logged->end.passed_file, name);
+        snprintf(words, sizeof(words),
+                "%s, at byte %" PRIu64 ": %" PRIu64
+                " batch%s with pieces of a copy of the bus alone. That costs nothing: all "
+                "changes are there, and the copy before it. Look for what did it",
+                logged->single ? logged->directory : name, logged->end.passed_offset,
+                logged->end.passed, logged->end.passed == 1 ? "" : "es");
+        return words;
+}
+
 static void verify_print_log(struct cli_logged *logged)
 {
         const char *state = cli_logged_state(logged), *advice = cli_logged_advice(logged);
 
+        if (cli_logged_costs_nothing(logged)) {
+                verify_print("damaged: %s", verify_passed_words(logged));
+                verify_print_batches(logged, "without it: ");
+                return;
+        }
         if (logged->end.ending == SB_WAL_CLEAN) {
                 verify_print_batches(logged, "whole: ");
                 return;
@@ -106,17 +127,23 @@ static void verify_print_log_json(struct cli_logged *logged)
                 cli_json_number("cut", sum->cut);
                 cli_json_text("time", cli_time_words(sum->realtime_ns, time));
         }
-        if (end->file != 0 && !logged->single) {
+        if (cli_logged_costs_nothing(logged)) {
+                sb_wal_file_name(end->passed_file, name);
+                cli_json_text("file", name);
+                cli_json_number("byte", end->passed_offset);
+                cli_json_number("passed_over", end->passed);
+                cli_json_text("why", verify_passed_words(logged));
+        } else if (end->file != 0 && !logged->single) {
                 sb_wal_file_name(end->file, name);
                 cli_json_text("file", name);
         }
-        if (end->file != 0)
+        if (end->file != 0 && !cli_logged_costs_nothing(logged))
                 cli_json_number("byte", end->offset);
         if (end->ending == SB_WAL_TORN)
                 cli_json_number("dropped_bytes", end->dropped);
         if (end->ending == SB_WAL_OTHER_VERSION)
                 cli_json_number("version", end->version);
-        if (end->ending != SB_WAL_CLEAN) {
+        if (end->ending != SB_WAL_CLEAN && !cli_logged_costs_nothing(logged)) {
                 cli_json_text("why", cli_logged_words(logged));
                 cli_json_text("advice", cli_logged_advice(logged));
         }
@@ -139,7 +166,8 @@ static int verify_log(const struct cli *cli, const char *name)
         if (logged->files == 0) {
                 r = cli_logged_none(logged);
         } else {
-                r = cli_logged_is_good(logged) ? CLI_DONE : CLI_FAILED;
+                r = cli_logged_is_good(logged) && !cli_logged_costs_nothing(logged) ? CLI_DONE
+                                                                                    : CLI_FAILED;
                 (cli->json ? verify_print_log_json : verify_print_log)(logged);
         }
         cli_logged_close(logged);

@@ -50,16 +50,20 @@ static uint64_t wal_log_now(void)
 
 /* ---- the writer ---- */
 
-/* Which batch has the cut that is durable. */
+/* Which batch has the cut that is durable; of two, for one has pieces of a copy alone, the last. */
 static uint64_t wal_log_find_sequence(const struct sb_segment *segment, uint64_t durable)
 {
         const struct sb_word64 *batch = segment->super->log_batch;
+        uint64_t last = 0, sequence;
 
-        for (uint32_t i = 0; i < 4; i += 2)
+        for (uint32_t i = 0; i < 4; i += 2) {
                 /* A:durable, both. */
-                if (sb_load_acquire(&batch[i + 1]) == durable)
-                        return sb_load_acquire(&batch[i]);
-        return 0;
+                if (sb_load_acquire(&batch[i + 1]) != durable)
+                        continue;
+                sequence = sb_load_acquire(&batch[i]);
+                last = sequence > last ? sequence : last;
+        }
+        return last;
 }
 
 static int wal_log_open_writer(struct sb_wal_log *log)
@@ -139,8 +143,11 @@ static int wal_log_ready(struct sb_wal_log *log)
 static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
 {
         struct sb_wal_log *log = context;
+        bool piece = log->copy.since && !log->batch.whole && log->part != SB_WAL_LOG_CHANGES &&
+                     entry->stamp <= log->batch.above;
 
-        if (!sb_wal_stage_add(&log->stage, entry))
+        log->full = piece ? &log->pieces : &log->stage;
+        if (!sb_wal_stage_add(log->full, entry))
                 return false;
         if (entry->stamp > log->batch.above) {
                 log->changed += entry->key_len + entry->value_len + SB_WAL_ENTRY_HEAD;
@@ -149,16 +156,31 @@ static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
         return true;
 }
 
-static int wal_log_room(uint64_t size, void *context)
+/* A batch is on the disk: say which one it is, before its cut is durable. So the next log finds the
+ * pair of the durable cut, wherever this one is killed. */
+static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
 {
-        struct sb_wal_log *log = context;
-        int r;
+        struct sb_word64 *slot;
 
-        if (sb_wal_stage_grow(&log->stage))
-                return 0;
-        r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
+        log->sequence++;
+        slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
+        /* R:durable, both. The pair of the batch before stays as it is. */
+        sb_store_release(&slot[0], log->sequence);
+        sb_store_release(&slot[1], cut);
+}
 
-        return r ? r : sb_wal_stage_reserve(&log->stage, size);
+/* The pieces of a copy that were read are a batch of their own, which goes no further than the
+ * durable cut: so it has no change, and the next one says so (ring/wal/wal-reader.h). */
+static int wal_log_write_pieces(struct sb_wal_log *log)
+{
+        int r = 0;
+
+        if (log->part == SB_WAL_LOG_READING)
+                r = sb_wal_writer_begin(
+                        log->writer, log->batch.above, log->above_cut_ns, log->above_boot_ns);
+        if (!r)
+                log->part = SB_WAL_LOG_PIECES;
+        return r ? r : sb_wal_stage_write(&log->pieces, log->writer, &log->written);
 }
 
 /* A word of the bus, as an entry. */
@@ -184,19 +206,6 @@ static int wal_log_add_floors(struct sb_wal_log *log, uint64_t first, uint64_t e
         return r;
 }
 
-/* Read all keys of the batch: the stage has them, or the last of them. */
-static int wal_log_each(struct sb_wal_log *log)
-{
-        int r = 0;
-
-        if (log->batch.whole) {
-                log->written = 0;
-                sb_wal_stage_clear(&log->stage);
-                r = wal_log_add_word(log, SB_WAL_WORD_WHOLE, 0);
-        }
-        return r ? r : sb_batch_each(&log->handle, &log->batch, wal_log_take, wal_log_room, log);
-}
-
 static int wal_log_compare_cuts(const void *a, const void *b)
 {
         const struct sb_moment *one = a, *other = b;
@@ -205,7 +214,7 @@ static int wal_log_compare_cuts(const void *a, const void *b)
 }
 
 /* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. */
-static int wal_log_add_times(struct sb_wal_log *log)
+static int wal_log_add_times(struct sb_wal_log *log, uint64_t last)
 {
         const struct sb_segment *segment = &log->handle.segment;
         struct sb_moment *moments = mi_malloc(
@@ -219,7 +228,7 @@ static int wal_log_add_times(struct sb_wal_log *log)
         count = sb_times_list(segment, moments);
         qsort(moments, count, sizeof(*moments), wal_log_compare_cuts);
         for (i = 0; i < count && !r; i++) {
-                if (moments[i].cut == entry.rev || moments[i].cut > log->batch.cut)
+                if (moments[i].cut == entry.rev || moments[i].cut > last)
                         continue;
                 entry.rev = moments[i].cut;
                 entry.which = moments[i].realtime_ns;
@@ -227,6 +236,98 @@ static int wal_log_add_times(struct sb_wal_log *log)
         }
         mi_free(moments);
         return r;
+}
+
+/* Behind the last key, the floors: no batch has a piece with keys any more. Fault
+ * COPY_WITHOUT_FLOORS: it ends without. */
+static int wal_log_copy_floors(struct sb_wal_log *log)
+{
+        uint64_t count = log->handle.segment.bucket_count;
+
+        return SB_FAULT(COPY_WITHOUT_FLOORS) || log->copy.floor_end == log->copy.floor_next
+                       ? 0
+                       : wal_log_add_floors(log, log->copy.floor_next,
+                                 log->copy.floor_end < count ? log->copy.floor_end : count);
+}
+
+/* Which floors the open batch has. */
+static void wal_log_count_floors(struct sb_wal_log *log)
+{
+        uint64_t count = log->handle.segment.bucket_count;
+
+        log->copy.floor_end = log->copy.floor_next;
+        if (!log->copy.since || log->batch.copying)
+                return;
+        log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
+                                      ? count
+                                      : log->copy.floor_next + COPY_FLOORS;
+}
+
+/* The batch of pieces, if there are any: to its end, on the disk. */
+static int wal_log_end_pieces(struct sb_wal_log *log)
+{
+        bool some =
+                log->pieces.len || log->copy.begins || log->copy.floor_end != log->copy.floor_next;
+        int r = 0;
+
+        if (log->part == SB_WAL_LOG_READING && (log->batch.whole || !some))
+                return 0;
+        if (!log->batch.whole) {
+                r = wal_log_write_pieces(log);
+                if (!r && log->copy.begins)
+                        r = wal_log_add_times(log, log->batch.above);
+                r = r ? r : wal_log_copy_floors(log);
+        }
+        r = r ? r : sb_wal_writer_end(log->writer);
+        if (!r)
+                wal_log_note(log, log->batch.above);
+        return r;
+}
+
+/* From here on what is read goes behind the changes. */
+static int wal_log_begin_changes(struct sb_wal_log *log)
+{
+        int r;
+
+        if (log->part == SB_WAL_LOG_CHANGES)
+                return 0;
+        r = wal_log_end_pieces(log);
+        log->part = SB_WAL_LOG_CHANGES;
+        return r ? r : sb_wal_writer_begin(log->writer, log->batch.cut, log->cut_ns, log->boot_ns);
+}
+
+/* A stage is full and cannot grow. Behind pieces of a copy there may be more of them; behind
+ * changes there are none in this batch, and what there is of the copy stands among them. */
+static int wal_log_room(uint64_t size, void *context)
+{
+        struct sb_wal_log *log = context;
+        struct sb_wal_stage *full = log->full;
+        int r;
+
+        if (sb_wal_stage_grow(full))
+                return 0;
+        if (full == &log->pieces)
+                r = wal_log_write_pieces(log);
+        else
+                r = wal_log_begin_changes(log);
+        if (!r && full == &log->stage)
+                r = sb_wal_stage_write(full, log->writer, &log->written);
+        return r ? r : sb_wal_stage_reserve(full, size);
+}
+
+/* Read all keys of the batch: the stages have them, or the last of them. */
+static int wal_log_each(struct sb_wal_log *log)
+{
+        int r = 0;
+
+        if (log->batch.whole) {
+                log->written = 0;
+                sb_wal_stage_clear(&log->stage);
+                sb_wal_stage_clear(&log->pieces);
+                r = wal_log_begin_changes(log);
+                r = r ? r : wal_log_add_word(log, SB_WAL_WORD_WHOLE, 0);
+        }
+        return r ? r : sb_batch_each(&log->handle, &log->batch, wal_log_take, wal_log_room, log);
 }
 
 /* ---- a copy ---- */
@@ -295,8 +396,11 @@ static void wal_log_begin_copy(struct sb_wal_log *log)
         if (log->copy.since || log->batch.all || !log->sequence ||
                 (!log->last && !wal_log_wants_copy(log)))
                 return;
-        log->copy = (struct sb_wal_copy){
-                .since = log->sequence + 1, .above = log->batch.above, .words = 1};
+        log->copy = (struct sb_wal_copy){.since = log->sequence + 1,
+                /* Below the cut that its first batch shares with the one before. */
+                .above = log->batch.above - 1,
+                .words = 1,
+                .begins = true};
         log->written = log->grown = 0;
         sb_batch_copy(&log->batch);
         wal_log_count_begun(log);
@@ -332,27 +436,6 @@ static void wal_log_copy_some(struct sb_wal_log *log)
         words = wal_log_copy_words(log);
         sb_batch_copy_some(
                 &log->handle, &log->batch, words > UINT32_MAX ? UINT32_MAX : (uint32_t)words);
-}
-
-/* Behind the last key, the floors; with the last of them the copy is all that counts. Fault
- * COPY_WITHOUT_FLOORS: it ends without. */
-static int wal_log_copy_floors(struct sb_wal_log *log)
-{
-        uint64_t count = log->handle.segment.bucket_count;
-        int r;
-
-        log->copy.floor_end = log->copy.floor_next;
-        if (!log->copy.since || log->batch.copying)
-                return 0;
-        log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
-                                      ? count
-                                      : log->copy.floor_next + COPY_FLOORS;
-        r = SB_FAULT(COPY_WITHOUT_FLOORS)
-                    ? 0
-                    : wal_log_add_floors(log, log->copy.floor_next, log->copy.floor_end);
-        return r || log->copy.floor_end < count
-                       ? r
-                       : wal_log_add_word(log, SB_WAL_WORD_SINCE, log->copy.since);
 }
 
 /* Whether a process copies the files; if none does, none begins while *ret_fd is open. A lock that
@@ -458,12 +541,14 @@ static int wal_log_add_words(struct sb_wal_log *log)
         if (!r)
                 r = wal_log_add_word(
                         log, SB_WAL_WORD_FORGOTTEN, sb_load_acquire(&super->forgotten));
-        if (!r && (log->batch.whole || log->copy.since == log->sequence + 1))
-                r = wal_log_add_times(log);
+        if (!r && log->batch.whole)
+                r = wal_log_add_times(log, log->batch.cut);
         if (r)
                 return r;
-        return log->batch.whole ? wal_log_add_floors(log, 0, log->handle.segment.bucket_count)
-                                : wal_log_copy_floors(log);
+        if (log->batch.whole)
+                return wal_log_add_floors(log, 0, log->handle.segment.bucket_count);
+        return wal_log_copy_is_over(log) ? wal_log_add_word(log, SB_WAL_WORD_SINCE, log->copy.since)
+                                         : 0;
 }
 
 /* The batch that is open, onto the disk. */
@@ -475,16 +560,18 @@ static int wal_log_write(struct sb_wal_log *log)
 
         clock_gettime(CLOCK_BOOTTIME, &boot);
         log->cut_ns = sb_os_linux.realtime_ns(sb_os_linux.context);
-        r = sb_wal_writer_begin(log->writer, log->batch.cut, log->cut_ns,
-                (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec);
-        if (!r)
-                r = wal_log_each(log);
+        log->boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+        log->part = SB_WAL_LOG_READING;
+        wal_log_count_floors(log);
+        r = wal_log_each(log);
         if (!r && sb_batch_turns_whole(&log->handle, &log->batch))
                 r = wal_log_each(log);
         /* The disk may take its time, and memory be short. */
         sb_batch_release(&log->handle, &log->batch);
         if (log->marked >= TIDIED_FROM)
                 sb_batch_tidy(&log->handle, &log->batch);
+        if (!r)
+                r = wal_log_begin_changes(log);
         if (!r)
                 r = sb_wal_stage_write(&log->stage, log->writer, &log->written);
         if (!r)
@@ -537,25 +624,12 @@ static void wal_log_set_pace(struct sb_wal_log *log, uint64_t previous_ns)
         log->each = log->changed / (log->marked ? log->marked : 1);
 }
 
-/* The batch is on the disk: say which one it is, before its cut is durable. So the next log finds
- * the pair of the durable cut, wherever this one is killed. */
-static void wal_log_note(struct sb_wal_log *log)
-{
-        struct sb_word64 *slot;
-
-        log->sequence++;
-        slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
-        /* R:durable, both. The pair of the batch before stays as it is. */
-        sb_store_release(&slot[0], log->sequence);
-        sb_store_release(&slot[1], log->batch.cut);
-}
-
 /* The batch has ended. Fault LOG_PAIR_LATE: it is noted behind that, and the log is killed between.
  */
 static void wal_log_end(struct sb_wal_log *log, int r)
 {
         if (!r && !SB_FAULT(LOG_PAIR_LATE))
-                wal_log_note(log);
+                wal_log_note(log, log->batch.cut);
         sb_batch_end(&log->handle, &log->batch, !r);
         if (!r && SB_FAULT(LOG_PAIR_LATE))
                 raise(SIGKILL);
@@ -612,12 +686,16 @@ int sb_wal_log_batch(struct sb_wal_log *log)
         bytes = sb_wal_writer_written(log->writer);
         log->changed = log->users = 0;
         sb_wal_stage_clear(&log->stage);
+        sb_wal_stage_clear(&log->pieces);
         wal_log_fault_early(log);
         r = wal_log_write(log);
         wal_log_note_failed(log, r);
         wal_log_end(log, r);
         if (r)
                 return r > 0 ? -EAGAIN : r; /* what was written is dropped: another file begins */
+        log->above_cut_ns = log->cut_ns;
+        log->above_boot_ns = log->boot_ns;
+        log->copy.begins = false;
         log->copy.changed += log->changed;
         log->grown += log->changed;
         bytes = sb_wal_writer_written(log->writer) - bytes;

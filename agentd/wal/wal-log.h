@@ -3,7 +3,9 @@
  * disk (wal-writer.h), and a copy of the bus now and then.
  *
  * One batch: begin -> read into the stage -> cut released -> into the writer -> words of the bus ->
- * on the disk -> noted -> `durable` -> clients told -> old files let go.
+ * on the disk -> noted -> `durable` -> clients told -> old files let go. Before it, where a copy
+ * goes on, a batch of its pieces, of the cut that is durable: what they say earlier batches say,
+ * too, so its loss costs the copy alone (ring/wal/wal-cursor.h).
  *
  * A copy of the bus goes into the log, a piece with each batch: first all keys, then, behind the
  * last look at a key, the floors of all buckets. So a key that is taken out meanwhile is in the one
@@ -13,7 +15,7 @@
  * batches that are due anyway, several at once; singly where clients wait for batches.
  *
  * The last two copies stay, with the batches from the first piece of the older one on: damage in
- * the younger one leaves the bus as it was before it, and damage before it leaves all of the bus.
+ * pieces of the younger one costs nothing, nor does damage before it.
  *
  * Always true: `durable` is raised behind the disk's answer, and behind the note of which batch has
  * it; `copies_ended` behind the `durable` of a copy's last piece. So a log that is killed between
@@ -43,6 +45,7 @@ struct sb_wal_copy {
         uint64_t changed; /* bytes of changes since it began */
         uint64_t due_ns;  /* the next piece */
         uint64_t pieces;  /* that were due with this batch */
+        bool begins;      /* with this batch */
 };
 
 struct sb_wal_log {
@@ -50,7 +53,14 @@ struct sb_wal_log {
         int directory_fd;
         struct sb_handle handle;
         struct sb_batch batch;
-        struct sb_wal_stage stage;
+        struct sb_wal_stage stage;  /* changes */
+        struct sb_wal_stage pieces; /* of a copy */
+        struct sb_wal_stage *full;  /* the one that took no more */
+        enum {
+                SB_WAL_LOG_READING, /* no batch is begun in the files */
+                SB_WAL_LOG_PIECES,  /* the pieces of a copy are */
+                SB_WAL_LOG_CHANGES,
+        } part;
         struct sb_wal_io io;
         struct sb_wal_writer *writer;
         uint64_t sequence; /* of the last durable batch */
@@ -60,19 +70,20 @@ struct sb_wal_log {
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
         struct sb_wal_copy copy;
-        uint64_t waited_ns;   /* when a client last waited for a batch */
-        uint64_t copied_ns;   /* when the last copy ended, or the log began */
-        uint64_t wanted;      /* the copy that clients had asked for when this batch began */
-        uint64_t release_cut; /* files with no batch above it may go; 0: none may */
-        bool release_put_off; /* for a backup, and that was said */
-        bool failed;          /* the last batch */
-        bool last;            /* wal-finish.h: a copy is to be made, in large pieces */
-        bool nameless;        /* files were removed: the next batch has the whole bus */
-        const char *reason;   /* why it cannot be written, where no errno says it; or NULL */
-        uint64_t cut_ns;      /* realtime of its cut */
-        uint64_t marked;      /* buckets, when it began */
-        uint64_t each;        /* bytes of changes in one of them */
-        uint64_t sync_ns;     /* how long its last write and the sync took */
+        uint64_t waited_ns;       /* when a client last waited for a batch */
+        uint64_t copied_ns;       /* when the last copy ended, or the log began */
+        uint64_t wanted;          /* the copy that clients had asked for when this batch began */
+        uint64_t release_cut;     /* files with no batch above it may go; 0: none may */
+        bool release_put_off;     /* for a backup, and that was said */
+        bool failed;              /* the last batch */
+        bool last;                /* wal-finish.h: a copy is to be made, in large pieces */
+        bool nameless;            /* files were removed: the next batch has the whole bus */
+        const char *reason;       /* why it cannot be written, where no errno says it; or NULL */
+        uint64_t cut_ns, boot_ns; /* when its cut was taken: realtime, boot time */
+        uint64_t above_cut_ns, above_boot_ns; /* the one before */
+        uint64_t marked;                      /* buckets, when it began */
+        uint64_t each;                        /* bytes of changes in one of them */
+        uint64_t sync_ns;                     /* how long its last write and the sync took */
 };
 
 /* Begin: no copy goes on. The caller has set config, directory_fd, handle, batch and stage. */

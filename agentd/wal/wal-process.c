@@ -282,7 +282,7 @@ static int wal_process_begin(struct sb_wal_log *log, const struct sb_segment *se
 
         space = mi_malloc(sb_handle_space(&segment->geometry));
         marks = mi_zalloc(sb_batch_space(&segment->geometry));
-        if (!space || !marks || sb_wal_stage_init(&log->stage)) {
+        if (!space || !marks || sb_wal_stage_init(&log->stage) || sb_wal_stage_init(&log->pieces)) {
                 sb_log("the log cannot start: no memory");
                 return -1;
         }

@@ -49,6 +49,7 @@ struct wal_recover {
         struct wal_recover_word last_words[2];
         uint64_t own_first, own_last; /* batches with the bus's own keys; 0: there are none */
         uint64_t above;               /* the cut before the first batch that counts */
+        uint64_t passed;              /* the last batch that is passed over; 0: none is */
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns;
@@ -65,6 +66,8 @@ static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch
 {
         struct wal_recover *recover = context;
 
+        if (recover->sequence && batch->sequence != recover->sequence + 1)
+                recover->passed = batch->sequence - 1;
         recover->sequence = batch->sequence;
         recover->entry = 0;
         *ret_skip = batch->cut > recover->cut;
@@ -105,8 +108,12 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
                 if (!entry->rev || entry->rev > recover->sequence)
                         return -EBADMSG;
-                recover->whole_sequence = entry->rev;
-                recover->whole_entry = 0;
+                /* A copy of which pieces are passed over is none: the one before it is taken. Fault
+                 * PIECES_MISSED: it is one. */
+                if (entry->rev > recover->passed || SB_FAULT(PIECES_MISSED)) {
+                        recover->whole_sequence = entry->rev;
+                        recover->whole_entry = 0;
+                }
         }
         return 0;
 }
@@ -142,7 +149,7 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
         if (batch->sequence == recover->whole_sequence)
-                recover->above = batch->previous_cut;
+                recover->above = batch->previous_cut - (batch->cut == batch->previous_cut);
         *ret_skip = !wal_recover_counts(recover, batch->sequence) ||
                     (!recover->load.cut && (batch->sequence < recover->own_first ||
                                                    batch->sequence > recover->own_last));
@@ -154,7 +161,8 @@ static int wal_recover_end(void *context, const struct sb_wal_batch *batch)
 {
         struct wal_recover *recover = context;
 
-        if (recover->load.cut && wal_recover_counts(recover, batch->sequence))
+        if (recover->load.cut && wal_recover_counts(recover, batch->sequence) &&
+                batch->cut != batch->previous_cut)
                 sb_load_time(&recover->load, batch->cut, batch->realtime_ns);
         return 0;
 }
@@ -450,11 +458,27 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         return false;
 }
 
+/* Says what was passed over. */
+static void wal_recover_say_passed(const struct wal_recover *recover)
+{
+        const struct sb_wal_end *end = recover->end;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        if (!end->passed)
+                return;
+        sb_wal_file_name(end->passed_file, name);
+        sb_log("the log is damaged in %s at byte %" PRIu64 ", and %" PRIu64
+               " of its batches are passed over. That costs nothing: they have pieces of a copy of "
+               "the bus alone, and the copy before it and all changes are there",
+                name, end->passed_offset, end->passed);
+}
+
 /* Whether nothing is missing before what there is: the first batch of all, one of the whole bus, or
  * the first one of a finished copy. Fault RECOVER_HEADLESS: not asked. */
 static bool wal_recover_begins(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
+        char name[SB_WAL_FILE_NAME_MAX];
 
         if (!recover->last || end->first_sequence <= 1 ||
                 (recover->whole_sequence && recover->whole_sequence >= end->first_sequence) ||
@@ -466,6 +490,14 @@ static bool wal_recover_begins(const struct wal_recover *recover)
                        ", and the whole bus is in it later only; a backup may. Nothing is done",
                         recover->config->place.directory, recover->config->recover_to,
                         end->first_sequence);
+                return false;
+        }
+        if (recover->passed) {
+                sb_wal_file_name(end->passed_file, name);
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ", in the only copy of the bus that it has: bring the file back, or a "
+                       "backup; nothing is done",
+                        recover->config->place.directory, name, end->passed_offset);
                 return false;
         }
         sb_log("the log in %s begins with batch %" PRIu64
@@ -655,6 +687,7 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
         } else if (recover.last) {
+                wal_recover_say_passed(&recover);
                 wal_recover_say_done(&recover, directory_fd, begun_ns);
         }
         sb_wal_reader_close(recover.reader);

@@ -7,12 +7,15 @@
 /* From which batch on the log says all that there is; 0: none that was read says so. */
 struct wal_behind_look {
         uint64_t sequence, whole_sequence;
+        uint64_t passed; /* the last batch that was passed over; 0: none was */
 };
 
 static int wal_behind_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
 {
         struct wal_behind_look *look = context;
 
+        if (look->sequence && batch->sequence != look->sequence + 1)
+                look->passed = batch->sequence - 1;
         look->sequence = batch->sequence;
         *ret_skip = false;
         return 0;
@@ -27,7 +30,8 @@ static int wal_behind_entry(void *context, const struct sb_wal_entry *entry)
         if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
                 if (!entry->rev || entry->rev > look->sequence)
                         return -EBADMSG;
-                look->whole_sequence = entry->rev;
+                if (entry->rev > look->passed)
+                        look->whole_sequence = entry->rev;
         }
         return 0;
 }

@@ -1,8 +1,6 @@
 /*
- * The log, read; see wal-reader.h.
- *
- * A cursor walks from frame to frame and from file to file, and knows what has to come next. Both
- * passes use it: the first to find how far it comes, the second to hand out what it passes.
+ * The log, read; see wal-reader.h. Both passes use a cursor (wal-cursor.h): the first to find how
+ * far it comes, the second to hand out what it passes.
  */
 #define _GNU_SOURCE
 #include "ring/wal/wal-reader.h"
@@ -14,231 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ring/wal/wal-cursor.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-gather.h"
 #include "ring/wal/wal-place.h"
 #include "shm/base/fault.h"
-
-struct wal_reader_cursor {
-        size_t index;      /* of the file */
-        int fd;            /* of the file, or -1 */
-        uint64_t offset;   /* where the next frame has to begin */
-        uint64_t sequence; /* of the last whole batch, and its cut */
-        uint64_t cut;
-        /* The batch that has begun and not ended. */
-        bool begun;
-        bool headless; /* its beginning was in a file that is gone: it is not handed out */
-        struct sb_wal_batch batch;
-        uint32_t next_frame;
-        uint64_t stream_offset;
-        uint64_t begun_file, begun_offset, begun_bytes; /* where it begins, and how much was seen */
-};
-
-struct sb_wal_reader {
-        int directory_fd;
-        int file_fd;               /* -1, or the one file of all */
-        struct sb_wal_file *files; /* by number */
-        size_t file_count;
-        uint64_t *limits; /* by file: batches from this sequence on begin anew in a later file */
-        unsigned char *bytes; /* one frame */
-        bool is_from;         /* the log is read as if it began at this cursor, in the first file */
-        struct wal_reader_cursor from;
-        struct wal_reader_cursor cursor;
-        struct sb_wal_end end;
-        struct sb_wal_gather gather;
-};
-
-/* What the cursor finds. */
-enum wal_reader_found {
-        FOUND_FRAME,
-        FOUND_NONE,  /* no whole frame */
-        FOUND_LIMIT, /* a frame that does not count: the next file begins before it */
-        FOUND_WRONG, /* a whole frame that cannot come here */
-};
-
-/* ---- one file ---- */
-
-static int wal_reader_open_number(const struct sb_wal_reader *reader, uint64_t number, int *ret_fd)
-{
-        if (reader->file_fd < 0)
-                return sb_wal_file_open(reader->directory_fd, number, ret_fd);
-        *ret_fd = fcntl(reader->file_fd, F_DUPFD_CLOEXEC, 0);
-        return *ret_fd < 0 ? -errno : 0;
-}
-
-/* ---- the cursor ---- */
-
-static void wal_reader_leave(struct wal_reader_cursor *cursor)
-{
-        if (cursor->fd >= 0)
-                close(cursor->fd);
-        cursor->fd = -1;
-}
-
-/* Opens the file at which the cursor stands. Return: 0; -ESTALE: its header is another one now;
- * -errno. */
-static int wal_reader_enter(struct sb_wal_reader *reader)
-{
-        struct wal_reader_cursor *cursor = &reader->cursor;
-        const struct sb_wal_file *file = &reader->files[cursor->index];
-        enum sb_wal_header header = SB_WAL_HEADER_BAD;
-        struct sb_wal_file now = {0};
-        uint32_t version;
-        int r;
-
-        r = wal_reader_open_number(reader, file->number, &cursor->fd);
-        if (r)
-                return r == -ENOENT ? -ESTALE : r;
-        r = sb_wal_file_read_header(cursor->fd, &now, &header, &version);
-        if (r)
-                return r;
-        cursor->offset = reader->is_from && !cursor->index ? reader->from.offset : SB_WAL_BLOCK;
-        return header == SB_WAL_HEADER_GOOD && now.salt == file->salt ? 0 : -ESTALE;
-}
-
-/* Finds which batches do not count in which file. A file that begins within a batch lets it count
- * in the files before; one that begins with it does not, and it may be any later one: a batch can
- * have failed in its second file. */
-static void wal_reader_find_limits(struct sb_wal_reader *reader)
-{
-        uint64_t limit = UINT64_MAX;
-
-        for (size_t i = reader->file_count; i-- > 0;) {
-                const struct sb_wal_file *file = &reader->files[i];
-                uint64_t own = file->first_sequence + (file->first_frame > 0);
-
-                reader->limits[i] = limit;
-                if (own < limit)
-                        limit = own;
-        }
-}
-
-/* Whether the frame does not count, because of what later files say that they follow. */
-static bool wal_reader_is_void(const struct sb_wal_reader *reader, const struct sb_wal_frame *frame)
-{
-        const struct sb_wal_file *next = &reader->files[reader->cursor.index + 1];
-
-        if (SB_FAULT(SEQUENCE_UNCHECKED))
-                return false;
-        if (frame->batch.sequence >= reader->limits[reader->cursor.index])
-                return true;
-        return reader->cursor.index + 1 < reader->file_count &&
-               frame->batch.sequence == next->first_sequence && frame->index >= next->first_frame;
-}
-
-static bool wal_reader_same_batch(const struct sb_wal_batch *a, const struct sb_wal_batch *b)
-{
-        return a->sequence == b->sequence && a->cut == b->cut &&
-               a->previous_cut == b->previous_cut && a->realtime_ns == b->realtime_ns &&
-               a->boottime_ns == b->boottime_ns;
-}
-
-/* Whether the frame is the one that has to come here. */
-static bool wal_reader_follows(
-        const struct wal_reader_cursor *cursor, const struct sb_wal_frame *frame)
-{
-        if (!cursor->begun)
-                return frame->flags & SB_WAL_FRAME_FIRST && !frame->index &&
-                       !frame->stream_offset &&
-                       (SB_FAULT(SEQUENCE_UNCHECKED) ||
-                               (frame->batch.sequence == cursor->sequence + 1 &&
-                                       frame->batch.previous_cut == cursor->cut));
-        if (frame->flags & SB_WAL_FRAME_FIRST || frame->index != cursor->next_frame ||
-                frame->stream_offset != cursor->stream_offset)
-                return false;
-        /* Of a batch without its beginning the header knows the sequence alone. */
-        return cursor->headless ? frame->batch.sequence == cursor->batch.sequence
-                                : wal_reader_same_batch(&frame->batch, &cursor->batch);
-}
-
-/* Looks at the frame at the cursor. Return: 0, -errno. */
-static int wal_reader_look(
-        struct sb_wal_reader *reader, struct sb_wal_frame *ret, enum wal_reader_found *ret_found)
-{
-        const struct wal_reader_cursor *cursor = &reader->cursor;
-        struct sb_wal_place place;
-        int r = sb_wal_place_read(
-                cursor->fd, &reader->files[cursor->index], cursor->offset, reader->bytes, &place);
-
-        if (r)
-                return r;
-        *ret = place.frame;
-        if (!place.whole)
-                *ret_found = FOUND_NONE;
-        else if (wal_reader_is_void(reader, ret))
-                *ret_found = FOUND_LIMIT;
-        else
-                *ret_found = wal_reader_follows(cursor, ret) ? FOUND_FRAME : FOUND_WRONG;
-        return 0;
-}
-
-/* The cursor goes over the frame that it has looked at. */
-static void wal_reader_pass(struct sb_wal_reader *reader, const struct sb_wal_frame *frame)
-{
-        struct wal_reader_cursor *cursor = &reader->cursor;
-        uint64_t space = sb_wal_frame_space(frame->payload_len);
-
-        if (!cursor->begun) {
-                cursor->headless = false;
-                cursor->begun_file = reader->files[cursor->index].number;
-                cursor->begun_offset = cursor->offset;
-                cursor->begun_bytes = 0;
-        }
-        cursor->begun = !(frame->flags & SB_WAL_FRAME_LAST);
-        cursor->batch = frame->batch;
-        cursor->next_frame = frame->index + 1;
-        cursor->stream_offset = frame->stream_offset + frame->payload_len;
-        cursor->begun_bytes += space;
-        cursor->offset += space;
-        if (!cursor->begun) {
-                cursor->sequence = frame->batch.sequence;
-                cursor->cut = frame->batch.cut;
-        }
-}
-
-/* The cursor stands before the first frame of the first file. */
-static void wal_reader_begin(struct sb_wal_reader *reader)
-{
-        const struct sb_wal_file *first = &reader->files[0];
-        struct wal_reader_cursor *cursor = &reader->cursor;
-
-        wal_reader_leave(cursor);
-        if (reader->is_from) {
-                *cursor = reader->from;
-                return;
-        }
-        *cursor = (struct wal_reader_cursor){
-                .fd = -1,
-                .sequence = first->first_sequence - 1,
-                .cut = first->previous_cut,
-                .begun = first->first_frame > 0,
-                .headless = first->first_frame > 0,
-                .batch.sequence = first->first_sequence,
-                .next_frame = first->first_frame,
-                .stream_offset = first->stream_offset,
-                .begun_file = first->number,
-                .begun_offset = SB_WAL_BLOCK,
-        };
-}
-
-/* Goes into the next file, if all that it says was before it is there. Return: whether it is. */
-static bool wal_reader_cross(struct sb_wal_reader *reader)
-{
-        struct wal_reader_cursor *cursor = &reader->cursor;
-        const struct sb_wal_file *next = &reader->files[cursor->index + 1];
-
-        if (!SB_FAULT(SEQUENCE_UNCHECKED) &&
-                (cursor->sequence != next->first_sequence - 1 || cursor->cut != next->previous_cut))
-                return false;
-        if (next->first_frame == 0 || next->first_sequence >= reader->limits[cursor->index + 1])
-                cursor->begun = false;
-        else if (!cursor->begun || cursor->next_frame != next->first_frame ||
-                 cursor->stream_offset != next->stream_offset)
-                return false;
-        wal_reader_leave(cursor);
-        cursor->index++;
-        return true;
-}
 
 /* ---- the first pass ---- */
 
@@ -257,7 +35,7 @@ static void wal_reader_damaged(
  * its blocks without the others. Faults LATER_HEAD_UNSEEN, OWN_HEAD_BELIEVED: one rule each is not
  * so. */
 static bool wal_reader_is_later(
-        const struct wal_reader_cursor *cursor, const struct sb_wal_place *place)
+        const struct sb_wal_cursor *cursor, const struct sb_wal_place *place)
 {
         uint64_t torn = cursor->sequence + 1;
 
@@ -270,7 +48,7 @@ static bool wal_reader_is_later(
 /* Looks behind the end of the last file for what began there. Return: 0, -errno. */
 static int wal_reader_judge_tail(struct sb_wal_reader *reader)
 {
-        struct wal_reader_cursor *cursor = &reader->cursor;
+        struct sb_wal_cursor *cursor = &reader->cursor;
         const struct sb_wal_file *file = &reader->files[cursor->index];
         uint64_t seen = cursor->offset, offset, space;
         struct sb_wal_place place;
@@ -302,7 +80,7 @@ static int wal_reader_judge_tail(struct sb_wal_reader *reader)
  * BACKUP_END_UNCHECKED: it may lack some. */
 static void wal_reader_judge_promise(struct sb_wal_reader *reader)
 {
-        const struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_cursor *cursor = &reader->cursor;
         const struct sb_wal_file *file = &reader->files[cursor->index];
 
         if (reader->end.ending > SB_WAL_TORN || cursor->sequence >= file->last_sequence ||
@@ -317,9 +95,9 @@ static void wal_reader_judge_promise(struct sb_wal_reader *reader)
  * damage; -errno. */
 static int wal_reader_walk(struct sb_wal_reader *reader)
 {
-        struct wal_reader_cursor *cursor = &reader->cursor;
+        struct sb_wal_cursor *cursor = &reader->cursor;
         const struct sb_wal_file *file = &reader->files[cursor->index];
-        enum wal_reader_found found;
+        enum sb_wal_found found;
         struct sb_wal_frame frame;
         struct stat status;
         int r;
@@ -332,26 +110,26 @@ static int wal_reader_walk(struct sb_wal_reader *reader)
                 return 0;
         }
         for (;;) {
-                r = wal_reader_look(reader, &frame, &found);
+                r = sb_wal_cursor_look_over(reader, &frame, &found);
                 if (r)
                         return r;
-                if (found == FOUND_WRONG)
+                if (found == SB_WAL_FOUND_WRONG)
                         wal_reader_damaged(reader, file->number, cursor->offset,
                                 "a whole frame is not the one that has to come");
-                if (found != FOUND_FRAME)
+                if (found != SB_WAL_FOUND_FRAME)
                         return 0;
                 if (!cursor->begun && !reader->end.first_sequence) {
                         reader->end.first_sequence = frame.batch.sequence;
                         reader->end.first_after = cursor->cut;
                 }
-                wal_reader_pass(reader, &frame);
+                sb_wal_cursor_pass(reader, &frame);
         }
 }
 
 /* What was found of the last batch; fault LAST_FRAME_UNCHECKED: one without its end counts. */
 static void wal_reader_note_last(struct sb_wal_reader *reader)
 {
-        const struct wal_reader_cursor *cursor = &reader->cursor;
+        const struct sb_wal_cursor *cursor = &reader->cursor;
         bool partly = SB_FAULT(LAST_FRAME_UNCHECKED) && cursor->begun && !cursor->headless;
 
         reader->end.sequence = partly ? cursor->batch.sequence : cursor->sequence;
@@ -361,16 +139,21 @@ static void wal_reader_note_last(struct sb_wal_reader *reader)
 /* Finds the end of the log. Return: 0, -errno. */
 static int wal_reader_find_end(struct sb_wal_reader *reader)
 {
-        struct wal_reader_cursor *cursor = &reader->cursor;
+        struct sb_wal_cursor *cursor = &reader->cursor;
         int r = 0;
 
-        for (wal_reader_begin(reader); !r;) {
+        for (sb_wal_cursor_begin(reader); !r;) {
                 const struct sb_wal_file *file = &reader->files[cursor->index];
 
-                r = wal_reader_enter(reader);
+                r = sb_wal_cursor_enter(reader);
                 r = r ? r : wal_reader_walk(reader);
                 if (r || reader->end.ending == SB_WAL_DAMAGED)
                         break;
+                if (cursor->index + 1 == reader->file_count && cursor->bad_file) {
+                        wal_reader_damaged(reader, cursor->bad_file, cursor->bad_offset,
+                                "a frame is bad, and the next file says that it was whole");
+                        break;
+                }
                 if (cursor->index + 1 == reader->file_count) {
                         r = wal_reader_judge_tail(reader);
                         wal_reader_judge_promise(reader);
@@ -380,13 +163,17 @@ static int wal_reader_find_end(struct sb_wal_reader *reader)
                         wal_reader_damaged(reader, file->number + 1, 0, "a file is missing");
                         break;
                 }
-                if (!wal_reader_cross(reader)) {
-                        wal_reader_damaged(reader, file->number, cursor->offset,
+                r = sb_wal_cursor_cross(reader);
+                if (r <= 0) {
+                        wal_reader_damaged(reader,
+                                cursor->bad_file ? cursor->bad_file : file->number,
+                                cursor->bad_file ? cursor->bad_offset : cursor->offset,
                                 "a frame is bad, and the next file says that it was whole");
                         break;
                 }
+                r = 0;
         }
-        wal_reader_leave(cursor);
+        sb_wal_cursor_leave(cursor);
         wal_reader_note_last(reader);
         return r;
 }
@@ -431,7 +218,7 @@ static int wal_reader_take_headers(
                 struct sb_wal_file file = {0};
                 int fd = -1, r;
 
-                r = wal_reader_open_number(reader, names->numbers[i], &fd);
+                r = sb_wal_cursor_open_number(reader, names->numbers[i], &fd);
                 if (!r) {
                         if (i + 1 == names->number_count)
                                 (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -455,7 +242,7 @@ static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
         struct stat status;
         int fd, r;
 
-        r = wal_reader_open_number(reader, file->number, &fd);
+        r = sb_wal_cursor_open_number(reader, file->number, &fd);
         if (r)
                 return r;
         if (fstat(fd, &status) < 0)
@@ -472,7 +259,7 @@ static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
         if (r || !found)
                 return r ? r : -ENODATA;
         reader->is_from = true;
-        reader->from = (struct wal_reader_cursor){.fd = -1,
+        reader->from = (struct sb_wal_cursor){.fd = -1,
                 .offset = offset,
                 .sequence = place.frame.batch.sequence - 1,
                 .cut = place.frame.batch.previous_cut};
@@ -491,7 +278,7 @@ static int wal_reader_find_all(struct sb_wal_reader *reader, uint64_t first_offs
         if (!reader->file_count)
                 return 0;
         reader->end.ending = SB_WAL_CLEAN;
-        wal_reader_find_limits(reader);
+        sb_wal_cursor_find_limits(reader);
         if (first_offset) {
                 r = wal_reader_find_begin(reader, first_offset);
                 if (r)
@@ -593,10 +380,11 @@ struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)
 {
         if (!reader)
                 return NULL;
-        wal_reader_leave(&reader->cursor);
+        sb_wal_cursor_leave(&reader->cursor);
         free(reader->files);
         free(reader->limits);
         free(reader->bytes);
+        free(reader->passed);
         sb_wal_gather_end(&reader->gather);
         free(reader);
         return NULL;
@@ -632,30 +420,34 @@ static int wal_reader_visit_frame(struct sb_wal_reader *reader, const struct sb_
 int sb_wal_reader_visit(
         struct sb_wal_reader *reader, const struct sb_wal_visitor *visitor, void *context)
 {
-        struct wal_reader_cursor *cursor = &reader->cursor;
-        enum wal_reader_found found;
+        struct sb_wal_cursor *cursor = &reader->cursor;
+        enum sb_wal_found found;
         struct sb_wal_frame frame;
         bool skip = true;
         int r = 0;
 
         if (!reader->end.first_sequence)
                 return 0;
-        wal_reader_begin(reader);
+        sb_wal_cursor_begin(reader);
         while (!r && cursor->sequence < reader->end.sequence) {
                 if (cursor->fd < 0)
-                        r = wal_reader_enter(reader);
-                r = r ? r : wal_reader_look(reader, &frame, &found);
+                        r = sb_wal_cursor_enter(reader);
+                r = r ? r : sb_wal_cursor_look_over(reader, &frame, &found);
                 if (r)
                         break;
-                if (found == FOUND_FRAME) {
-                        if (!(cursor->begun && cursor->headless))
+                if (cursor->sequence >= reader->end.sequence)
+                        break; /* the last one is passed over */
+                if (found == SB_WAL_FOUND_FRAME) {
+                        if (!(cursor->begun && cursor->headless) &&
+                                !sb_wal_cursor_is_passed(reader, frame.batch.sequence))
                                 r = wal_reader_visit_frame(reader, &frame, visitor, context, &skip);
-                        wal_reader_pass(reader, &frame);
-                } else if (cursor->index + 1 == reader->file_count || !wal_reader_cross(reader)) {
+                        sb_wal_cursor_pass(reader, &frame);
+                } else if (cursor->index + 1 == reader->file_count ||
+                           sb_wal_cursor_cross(reader) <= 0) {
                         r = SB_FAULT(LAST_FRAME_UNCHECKED) ? 0 : -ESTALE;
                         break;
                 }
         }
-        wal_reader_leave(cursor);
+        sb_wal_cursor_leave(cursor);
         return r;
 }

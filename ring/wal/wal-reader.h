@@ -15,12 +15,15 @@
  *               that says what must be before it, is nothing that a power failure leaves. A file
  *               that is shorter than its header says, a missing file and a gap in the sequence are
  *               neither. Batches before the damage are handed out.
- * What cannot be told apart: the last batch of all that rots looks like one that was torn, but not
- * in a closed file (wal-file.h), which says how many batches it has. Frames of one batch have no
- * order between them on their way to the disk, so a bad one with good ones of the same batch behind
- * it is TORN.
+ * A damaged batch that has no change is passed over, and is no end (wal-cursor.h): the one behind
+ * it goes on from the cut of the one before. A visit hands out nothing of it, so sequences are
+ * missing where pieces of a copy are. What cannot be told apart: the last batch of all that rots
+ * looks like one that was torn, but not in a closed file (wal-file.h), which says how many batches
+ * it has. Frames of one batch have no order between them on their way to the disk, so a bad one
+ * with good ones of the same batch behind it is TORN.
  *
- * Always true: what is handed out is a run of whole batches without a gap. Files are input: each
+ * Always true: what is handed out is a run of whole batches, without a gap but for what is passed
+ * over. Files are input: each
  * length is checked. Memory: a frame (1 MiB), 100 bytes for each file, and the largest entry
  * that does not lie in one frame; that never takes more than twice the bytes that the files have.
  */
@@ -30,32 +33,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ring/wal/wal-end.h"
 #include "ring/wal/wal-entry.h"
 #include "ring/wal/wal-frame.h"
 #include "ring/wal/wal-gather.h"
-
-enum sb_wal_ending {
-        SB_WAL_CLEAN,
-        SB_WAL_TORN,
-        SB_WAL_DAMAGED,
-        SB_WAL_OTHER_VERSION, /* of the format: `version` against SB_WAL_VERSION; nothing is read */
-        SB_WAL_OTHER_ENDIAN,  /* written on a machine of the other byte order; nothing is read */
-        SB_WAL_OTHER_BUS,     /* nothing is read */
-};
-
-/* How the log ends. */
-struct sb_wal_end {
-        enum sb_wal_ending ending;
-        uint64_t first_sequence; /* of the first batch that a visit hands out */
-        uint64_t first_after;    /* the cut before that batch: what a checkpoint must reach */
-        uint64_t sequence, cut; /* of the last one; without any: of the one before the first file */
-        uint64_t file, offset;  /* where the bad place is, or the torn batch begins; file 0: none */
-        uint64_t dropped;       /* bytes of the torn batch, as far as they can be seen */
-        const char *what;       /* of damage: a sentence, static */
-        uint32_t version;
-        unsigned char id[16]; /* of the bus that the log is of */
-        uint64_t hash_seed;
-};
 
 /* What a visit calls. A negative result ends the visit, which returns it. */
 struct sb_wal_visitor {

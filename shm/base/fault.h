@@ -316,6 +316,8 @@
         X(LATER_HEAD_UNSEEN, "a later batch shows nothing unless it is whole")                     \
         X(OWN_HEAD_BELIEVED, "a header of the torn batch counts as one of a later batch")          \
         X(VERSION_BELIEVED, "a file with a changed version is one of another version")             \
+        X(PIECES_NEEDED, "pieces of a copy are not passed over where they are bad")                \
+        X(PIECES_MISSED, "a copy counts of which pieces were passed over")                         \
         X(FRAME_UNCHECKED, "the log's reader does not ask for a frame's checksum")                 \
         X(ENTRY_UNMEASURED, "an entry of the log is taken with any lengths")                       \
         X(FLOOR_OF_NO_BUCKET, "a floor of the log is taken of any bucket")                         \

@@ -548,6 +548,168 @@ static void test_no_changed_byte_is_believed(void)
         end_log();
 }
 
+/* ---- pieces of a copy ---- */
+
+/* Writes batches, of which some have no change: their cut is that of the batch before. */
+static int write_pieces(const char *shapes, const char *cuts)
+{
+        struct sb_wal_writer *writer;
+        int r = sb_wal_writer_open(&options, &writer);
+
+        for (uint32_t i = 0; shapes[i] && !r; i++)
+                r = batch_write(writer, batch_seed(i + 1, (uint32_t)(shapes[i] - '0')),
+                        10 * (uint64_t)(cuts[i] - '0'));
+        sb_wal_writer_close(writer);
+        return r;
+}
+
+struct run {
+        char begun[32], ended[32];
+        struct sb_wal_end end;
+};
+
+static int run_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
+{
+        struct run *run = context;
+
+        *ret_skip = false;
+        run->begun[strlen(run->begun)] = (char)('0' + batch->sequence);
+        return 0;
+}
+
+static int run_entry(void *context, const struct sb_wal_entry *entry)
+{
+        (void)context;
+        (void)entry;
+        return 0;
+}
+
+static int run_end(void *context, const struct sb_wal_batch *batch)
+{
+        struct run *run = context;
+
+        run->ended[strlen(run->ended)] = (char)('0' + batch->sequence);
+        return 0;
+}
+
+/* Which batches are handed out, from their beginning to their end. */
+static bool read_run(struct run *ret)
+{
+        static const struct sb_wal_visitor visitor = {
+                .begin = run_begin, .entry = run_entry, .end = run_end};
+        struct sb_wal_reader *reader = NULL;
+        int r = 1;
+
+        *ret = (struct run){0};
+        if (!sb_wal_reader_open(dir, NULL, &reader)) {
+                r = sb_wal_reader_visit(reader, &visitor, ret);
+                ret->end = *sb_wal_reader_end(reader);
+        }
+        sb_wal_reader_close(reader);
+        return !r && !strcmp(ret->begun, ret->ended);
+}
+
+/* Which batch has a frame in this block of a file; 0: none, or the block is not its first one. */
+static uint64_t batch_at(const char *name, uint64_t block)
+{
+        unsigned char head[SB_WAL_BLOCK], bytes[SB_WAL_FRAME_HEAD];
+        struct sb_wal_frame frame;
+
+        if (!block || !read_at(name, 0, head, sizeof(head)) ||
+                !read_at(name, block * SB_WAL_BLOCK, bytes, sizeof(bytes)) ||
+                !sb_wal_frame_decode(
+                        bytes, sb_wal_bytes_get64(head + 40), block * SB_WAL_BLOCK, &frame))
+                return 0;
+        return frame.batch.sequence;
+}
+
+/* Whether the log is read as it has to be with a bad frame in a batch: 2 and 4 have pieces alone,
+ * the fifth is the last one. */
+static bool is_read_without(uint64_t bad, const char *name, uint64_t block)
+{
+        static const char *const runs[] = {"", "", "1345", "12", "1235", "1234"};
+        char number[SB_WAL_FILE_NAME_MAX];
+        struct run run;
+
+        if (!read_run(&run) || strcmp(run.begun, runs[bad]) != 0)
+                return false;
+        sb_wal_file_name(run.end.passed_file, number);
+        if (bad == 2 || bad == 4)
+                return run.end.ending == SB_WAL_CLEAN && run.end.passed == 1 &&
+                       run.end.sequence == 5 && !strcmp(number, name) &&
+                       run.end.passed_offset == block * SB_WAL_BLOCK;
+        return !run.end.passed && run.end.ending != SB_WAL_CLEAN &&
+               (bad == 5 || run.end.ending == SB_WAL_DAMAGED);
+}
+
+static void test_where_a_batch_has_no_change_a_bad_frame_of_it_costs_nothing(void)
+{
+        static const uint32_t sizes[] = {
+                8 << 10, 12 << 10, 16 << 10, 20 << 10, 48 << 10, 256 << 10};
+        unsigned char zeros[SB_WAL_BLOCK] = {0}, block[SB_WAL_BLOCK];
+        char name[SB_WAL_FILE_NAME_MAX];
+        uint32_t pieces = 0, changes = 0;
+        struct run run;
+
+        for (uint32_t i = 0; i < 6; i++) {
+                CHECK(begin_log(SB_WAL_AUTO, sizes[i], 1000));
+                CHECK_EQ(write_pieces("04343", "11223"), 0);
+                CHECK(read_run(&run) && !strcmp(run.begun, "12345"));
+                CHECK(run.end.ending == SB_WAL_CLEAN && !run.end.passed);
+                for (uint64_t at = 0; at < 200 * 64; at++) {
+                        uint64_t bad;
+
+                        sb_wal_file_name(1 + at / 64, name);
+                        bad = faccessat(dir, name, F_OK, 0) ? 0 : batch_at(name, at % 64);
+                        if (!bad)
+                                continue;
+                        *(bad == 2 || bad == 4 ? &pieces : &changes) += 1;
+                        CHECK(read_at(name, at % 64 * SB_WAL_BLOCK, block, sizeof(block)));
+                        CHECK(rots(name, at % 64));
+                        CHECK(is_read_without(bad, name, at % 64));
+                        /* Not a trace of it, and of a batch that is the last one none is missed. */
+                        CHECK(write_at(name, at % 64 * SB_WAL_BLOCK, zeros, sizeof(zeros)));
+                        CHECK(is_read_without(bad, name, at % 64) || bad == 5);
+                        CHECK(write_at(name, at % 64 * SB_WAL_BLOCK, block, sizeof(block)));
+                }
+                CHECK(read_run(&run) && !strcmp(run.begun, "12345"));
+                end_log();
+        }
+        TEST_NOTE("%u bad frames of pieces, %u of changes", pieces, changes);
+        CHECK(pieces > 100 && changes > 50);
+}
+
+static void test_a_bad_batch_is_passed_over_only_where_the_next_one_shows_that_it_may_be(void)
+{
+        struct run run;
+
+        /* The second batch has a change. */
+        CHECK(begin_log(SB_WAL_AUTO, 256 << 10, 4000));
+        CHECK_EQ(write_pieces("0000", "1234"), 0);
+        CHECK(rots(NAME_1, 2) && read_run(&run));
+        CHECK(run.end.ending == SB_WAL_DAMAGED && !run.end.passed && !strcmp(run.begun, "1"));
+        end_log();
+        /* Nothing whole is behind it: it may be torn; or the beginning of the next one is bad. */
+        CHECK(begin_log(SB_WAL_AUTO, 256 << 10, 4000));
+        CHECK_EQ(write_pieces("00", "11"), 0);
+        CHECK(rots(NAME_1, 2) && read_run(&run));
+        CHECK(run.end.ending == SB_WAL_TORN && !run.end.passed && !strcmp(run.begun, "1"));
+        end_log();
+        CHECK(begin_log(SB_WAL_AUTO, 256 << 10, 4000));
+        CHECK_EQ(write_pieces("0000", "1122"), 0);
+        CHECK(rots(NAME_1, 2) && rots(NAME_1, 3) && read_run(&run));
+        CHECK(run.end.ending == SB_WAL_DAMAGED && !run.end.passed && !strcmp(run.begun, "1"));
+        CHECK(run.end.cut == 10 && run.end.offset == 2 * SB_WAL_BLOCK);
+        end_log();
+        /* Two of them, and a torn one behind. */
+        CHECK(begin_log(SB_WAL_AUTO, 256 << 10, 4000));
+        CHECK_EQ(write_pieces("000000", "112233"), 0);
+        CHECK(rots(NAME_1, 2) && rots(NAME_1, 4) && rots(NAME_1, 6) && read_run(&run));
+        CHECK(run.end.ending == SB_WAL_TORN && run.end.passed == 2 && !strcmp(run.begun, "135"));
+        CHECK(run.end.sequence == 5 && run.end.cut == 30);
+        end_log();
+}
+
 /* ---- closed files ---- */
 
 struct taken {
@@ -954,6 +1116,8 @@ int main(int argc, char **argv)
         RUN(test_a_changed_version_is_damage_and_no_other_version);
         RUN(test_a_short_a_missing_and_a_foreign_file_are_damage);
         RUN(test_no_changed_byte_is_believed);
+        RUN(test_where_a_batch_has_no_change_a_bad_frame_of_it_costs_nothing);
+        RUN(test_a_bad_batch_is_passed_over_only_where_the_next_one_shows_that_it_may_be);
         RUN(test_frames_are_handed_out_as_they_are);
         RUN(test_one_file_is_a_log_under_any_name);
         RUN(test_a_closed_file_has_all_that_it_promises_or_is_damaged);
