@@ -345,6 +345,16 @@ static int logged_read(struct cli_logged *logged)
         return r == -ENOENT ? -ESTALE : r;
 }
 
+/* Whether a second reading has found the damage of the first one. */
+static bool logged_is_as_before(const struct sb_wal_end *end, const struct sb_wal_end *before)
+{
+        return before->passed == end->passed && before->passed_file == end->passed_file &&
+               before->passed_offset == end->passed_offset &&
+               (end->ending != SB_WAL_DAMAGED ||
+                       (before->ending == SB_WAL_DAMAGED && before->file == end->file &&
+                               before->offset == end->offset && before->what == end->what));
+}
+
 /* Read the log until what was found is no passing state. */
 static int logged_settle(struct cli_logged *logged)
 {
@@ -355,10 +365,9 @@ static int logged_settle(struct cli_logged *logged)
                 r = logged_read(logged);
                 if (r && r != -ESTALE)
                         return r;
-                if (!r && logged->end.ending != SB_WAL_DAMAGED)
+                if (!r && logged->end.ending != SB_WAL_DAMAGED && !logged->end.passed)
                         return 0;
-                if (!r && before.ending == SB_WAL_DAMAGED && before.file == logged->end.file &&
-                        before.offset == logged->end.offset && before.what == logged->end.what)
+                if (!r && logged_is_as_before(&logged->end, &before))
                         return 0;
                 before = r ? (struct sb_wal_end){0} : logged->end;
         }
