@@ -37,9 +37,8 @@ int main(void)
                 if (mine && tasks < 3) /* SB_E_CONFLICT: the other agent of the step was faster */
                         r = sb_cas(bus, task, change.rev, steps[(me / 2 + 1) % 4], NULL, NULL);
         }
-        for (int i = 0; i < 6 && me == 6; i++)
-                if (agents[i] > 0)
-                        kill(agents[i], SIGKILL);
+        for (int i = 0; i < 6 && me == 6 && agents[i] > 0; i++)
+                kill(agents[i], SIGKILL);
         sb_watch_close(watch);
         sb_close(bus);
         return r != 0;

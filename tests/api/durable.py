@@ -68,6 +68,16 @@ class Durable:
                 found[name] = int(pid)
         return found
 
+    def kill_while_it_starts(self):
+        """All of them, with those that come meanwhile. What it said is in said."""
+        while self.process.poll() is None or self.pids():
+            for pid in self.pids().values():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.said = self.process.stderr.read()
+
     def kill_all(self):
         """At once: none of them has time for anything."""
         pids = self.pids().values()

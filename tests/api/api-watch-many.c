@@ -1,0 +1,164 @@
+/*
+ * Many watches: thousands of them in one process, and hundreds of processes with a hundred each.
+ * Each key is set once, and each watch has that change; in the end all memory is back. The program
+ * under test is $AGENTD.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/statebus.h"
+#include "tests/api/daemon.h"
+#include "tests/harness/test.h"
+
+#define WATCHES_MAX 5000u
+#define CROWD_MAX   200u
+
+static struct daemon served;
+static struct sb_bus *own;
+static struct sb_watch *watches[WATCHES_MAX];
+
+static struct sb_bus *open_bus(void)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = served.place.directory, .access = SB_PEER};
+        struct sb_bus *bus = NULL;
+        int r = sb_open(&options, &bus);
+
+        if (r)
+                TEST_NOTE("sb_open: %s", sb_strerror(r));
+        return bus;
+}
+
+static struct sb_bytes key_of(uint32_t number, char text[32])
+{
+        return (struct sb_bytes){text, (size_t)snprintf(text, 32, "key/%u", number)};
+}
+
+/* Blocks of memory that are in use, and do not wait to be used again; 0: the segment is not sound.
+ */
+static uint64_t used_blocks(void)
+{
+        struct sb_check_report report = {0};
+
+        if (sb_admin_check(own, &report) || report.problem_count || report.blocks_lost)
+                return 0;
+        return report.blocks_used - report.blocks_waiting;
+}
+
+/* Whether each of the watches has one change, and no second one; within the deadline. */
+static bool hear_all(struct sb_bus *bus, uint32_t count)
+{
+        uint64_t deadline_ns = daemon_now_ns() + 2 * daemon_patience_ns();
+        static bool heard[WATCHES_MAX];
+        struct sb_guard change = {0};
+        uint32_t left = count;
+
+        for (;;) {
+                for (uint32_t i = 0; i < count; i++) {
+                        while (!sb_watch_next(watches[i], 0, &change)) {
+                                if (heard[i] || change.missed)
+                                        return false;
+                                heard[i] = true;
+                                left--;
+                                sb_guard_release(&change);
+                        }
+                }
+                if (!left || sb_wait(bus, deadline_ns))
+                        return !left;
+        }
+}
+
+static void set_all(uint32_t count)
+{
+        char text[32];
+
+        for (uint32_t i = 0; i < count; i++)
+                CHECK(!sb_set(own, key_of(i, text), (struct sb_bytes){"x", 1}, NULL, NULL));
+}
+
+/* A process with watches. Return: its exit status. */
+static int member(uint32_t count, int news)
+{
+        struct sb_bus *bus = open_bus();
+        char text[32];
+
+        for (uint32_t i = 0; i < count; i++)
+                if (!bus || sb_watch_open(bus, key_of(i, text), 0, SB_ANY_REV, &watches[i]))
+                        return 1;
+        if (write(news, "w", 1) != 1 || !hear_all(bus, count))
+                return 2;
+        for (uint32_t i = 0; i < count; i++)
+                sb_watch_close(watches[i]);
+        sb_close(bus);
+        return 0;
+}
+
+static void watch_and_set(uint32_t processes, uint32_t count)
+{
+        pid_t members[CROWD_MAX];
+        uint64_t before, after;
+        int news[2], status;
+        char word;
+
+        CHECK(pipe(news) == 0);
+        set_all(count);
+        before = used_blocks();
+        CHECK(before);
+        fflush(stdout);
+        for (uint32_t i = 0; i < processes; i++) {
+                members[i] = fork();
+                if (members[i] == 0)
+                        _exit(member(count, news[1]));
+                CHECK(members[i] > 0);
+        }
+        for (uint32_t i = 0; i < processes; i++)
+                CHECK(read(news[0], &word, 1) == 1);
+        CHECK(used_blocks() > before);
+        set_all(count);
+        for (uint32_t i = 0; i < processes; i++)
+                CHECK(waitpid(members[i], &status, 0) == members[i] && status == 0);
+        /* Not a block a watch stays, nor a quarter of one: what its keys keep goes with sweeps,
+         * which are made where memory is asked for. */
+        CHECK(WAIT((after = used_blocks()) && after <= before + processes * count / 4));
+        close(news[0]);
+        close(news[1]);
+}
+
+static void crowd(uint32_t processes, uint32_t count)
+{
+        served = (struct daemon){0};
+        daemon_place(&served.place);
+        daemon_durability = "volatile";
+        SPAWN(&served, "--size", "64M", "--hugepages", "off", "--clients", "220");
+        CHECK(daemon_hear(&served, "ready\n"));
+        own = open_bus();
+        CHECK(own);
+        watch_and_set(processes, count);
+        sb_close(own);
+        CHECK_EQ(daemon_stop(&served), 0);
+}
+
+static void test_a_process_with_thousands_of_watches_hears_of_each(void)
+{
+        crowd(1, 5000);
+}
+
+static void test_hundreds_of_processes_with_a_hundred_watches_each_hear_of_all(void)
+{
+        crowd(200, 100);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_a_process_with_thousands_of_watches_hears_of_each);
+        RUN(test_hundreds_of_processes_with_a_hundred_watches_each_hear_of_all);
+        return daemon_end(test_end());
+}
