@@ -1,17 +1,34 @@
 """What the tests of agentctl share: a bus in a directory of its own, agentctl run on it, also on a terminal, and what is expected of
 it.
 
-A program of tests is started as  PROGRAM AGENTCTL AGENTD [TEST].
+A program of tests is started as  PROGRAM AGENTCTL AGENTD [TEST]. SB_IO: the back end of each agentd that writes a log: uring, sync.
 """
+import atexit
 import json
 import os
 import pty
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 
 AGENTCTL, AGENTD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+
+
+def with_back_end(agentd, name):
+    """Return: an agentd that writes its log by this back end, however it is started."""
+    directory = tempfile.mkdtemp(prefix='sb-agentd-')
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = os.path.join(directory, 'agentd')
+    with open(path, 'w') as script:
+        script.write(f'#!/bin/sh\nexec {shlex.quote(agentd)} "$@" --io {name}\n')
+    os.chmod(path, 0o755)
+    return path
+
+
+if 'SB_IO' in os.environ:
+    AGENTD = with_back_end(AGENTD, os.environ['SB_IO'])
 NASTY = b'\x1b[31m\x07\x9b\\\n\r\t\xff\xc3\xa9\x7f'
 
 
