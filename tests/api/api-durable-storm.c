@@ -5,8 +5,11 @@
  * Always true: what a writer was told is durable is there when agentd starts again: each writer's
  * counter is not below the last one that was acknowledged, nor above the last one that it tried;
  * the two counters of a writer that counts in transactions are equal; what a batched writer wrote
- * is there up to some moment, without a gap. Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG:
- * forty times as long.
+ * is there up to some moment, without a gap. In a second test the engine alone, and its log with
+ * it, is killed beside strict writers: on several buses, because engines that do not come to work
+ * are replaced once a second. No write fails, whichever of them dies. Arguments: none. SB_SEED,
+ * SB_SECONDS; SB_TEST_LONG: forty times as long. SB_ENGINES: how many are killed in the second
+ * test.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -42,6 +45,18 @@ static struct table {
         } writer[WRITERS];
         char complaint[160];
 } * table;
+
+/* The second test: a bus each, with a strict writer. */
+#define BUSES   12u
+#define ENGINES 3000u
+
+static struct fleet {
+        struct {
+                pid_t pid;
+                uint64_t tried, acknowledged, worst_ns;
+        } writer[BUSES];
+        char complaint[160];
+} * fleet;
 
 static struct daemon daemon_;
 static struct {
@@ -345,11 +360,137 @@ static void test_what_was_acknowledged_is_there_however_often_everything_is_kill
         CHECK(counted.rounds >= seconds && counted.engines && counted.logs);
 }
 
+/* ---- the engine alone ---- */
+
+/* The writer of one bus: by one key, or by two in a transaction. */
+static void be_one_of_fleet(const struct daemon *daemon, unsigned number)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = daemon->place.directory, .access = SB_PEER};
+        const unsigned as = number % (SINGLE + PAIRS);
+        struct sb_bus *bus;
+        int r = sb_open(&options, &bus);
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (uint64_t counter = 1; !r; counter++) {
+                uint64_t begin_ns = daemon_now_ns(), spent_ns;
+
+                fleet->writer[number].tried = counter;
+                r = write_once(bus, as, counter);
+                if (r)
+                        break;
+                fleet->writer[number].acknowledged = counter;
+                spent_ns = daemon_now_ns() - begin_ns;
+                if (spent_ns > fleet->writer[number].worst_ns)
+                        fleet->writer[number].worst_ns = spent_ns;
+        }
+        snprintf(fleet->complaint, sizeof(fleet->complaint), "writer %u: %d (%s)", number, r,
+                r > 0 ? sb_strerror(r) : strerror(-r));
+        _exit(1);
+}
+
+/* Everything of one bus is killed at once; behind that, what was acknowledged is there. */
+static bool fleet_comes_back(struct daemon *daemon, unsigned number)
+{
+        const unsigned as = number % (SINGLE + PAIRS);
+        struct sb_bus *bus = NULL;
+        uint64_t first, other;
+
+        daemon_ = *daemon;
+        (void)kill(fleet->writer[number].pid, SIGKILL);
+        (void)waitpid(fleet->writer[number].pid, NULL, 0);
+        signal_agentd(SIGSTOP);
+        signal_agentd(SIGSTOP);
+        signal_agentd(SIGKILL);
+        (void)daemon_ended(&daemon_);
+        if (!serve("auto") || sb_admin_open(daemon_.place.directory, &bus))
+                return false;
+        first = read_counter(bus, as, 'a');
+        other = as < SINGLE ? first : read_counter(bus, as, 'b');
+        sb_close(bus);
+        if (first < fleet->writer[number].acknowledged || first > fleet->writer[number].tried ||
+                other != first)
+                snprintf(fleet->complaint, sizeof(fleet->complaint),
+                        "bus %u: %ju and %ju, acknowledged %ju", number, (uintmax_t)first,
+                        (uintmax_t)other, (uintmax_t)fleet->writer[number].acknowledged);
+        return !*fleet->complaint && daemon_stop(&daemon_) == 0;
+}
+
+static void test_engines_that_are_killed_by_thousands_lose_no_strict_write_and_fail_none(void)
+{
+        static struct daemon daemons[BUSES];
+        const char *text = getenv("SB_ENGINES");
+        uint64_t wanted = text ? strtoull(text, NULL, 10) : ENGINES, engines = 0, served = 0,
+                 writes = 0, worst_ns = 0, begin_ns;
+        uint64_t seen[BUSES] = {0};
+        struct sb_bus *buses[BUSES] = {NULL};
+        struct sb_admin_stat stat;
+        pid_t last[BUSES] = {0}, child;
+
+        seed = getenv("SB_SEED") ? strtoull(getenv("SB_SEED"), NULL, 10) : daemon_now_ns();
+        TEST_NOTE("SB_SEED=%ju", (uintmax_t)seed);
+        fleet = mmap(
+                NULL, sizeof(*fleet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(fleet != MAP_FAILED);
+        for (unsigned i = 0; i < BUSES; i++) {
+                memset(&daemon_, 0, sizeof(daemon_));
+                daemon_place(&daemon_.place);
+                CHECK(serve(i % 2 ? "sync" : "auto"));
+                daemons[i] = daemon_;
+                CHECK(!sb_admin_open(daemon_.place.directory, &buses[i]));
+                child = fork();
+                if (child == 0)
+                        be_one_of_fleet(&daemons[i], i);
+                CHECK(child > 0);
+                fleet->writer[i].pid = child;
+        }
+        begin_ns = daemon_now_ns();
+        while (engines < wanted && !*fleet->complaint) {
+                for (unsigned i = 0; i < BUSES; i++) {
+                        daemon_hear_more(&daemons[i]);
+                        /* Some before they have served a strict write. */
+                        if (sb_admin_stat(buses[i], &stat) || stat.engine_pid <= 0 ||
+                                (pid_t)stat.engine_pid == last[i] ||
+                                (fleet->writer[i].acknowledged == seen[i] && draw_below(40)) ||
+                                kill((pid_t)stat.engine_pid, SIGKILL))
+                                continue;
+                        last[i] = (pid_t)stat.engine_pid;
+                        served += fleet->writer[i].acknowledged != seen[i];
+                        seen[i] = fleet->writer[i].acknowledged;
+                        engines++;
+                }
+                sb_os_linux.pause(NULL, draw_below(40000000));
+        }
+        TEST_NOTE("%ju engines killed in %ju s, on %u buses, %ju with a write since the one before",
+                (uintmax_t)engines, (uintmax_t)((daemon_now_ns() - begin_ns) / 1000000000), BUSES,
+                (uintmax_t)served);
+        CHECK(served > engines / 2);
+        for (unsigned i = 0; i < BUSES; i++) {
+                uint64_t before = fleet->writer[i].acknowledged;
+
+                /* The last engine is replaced, and the log goes on. */
+                (void)WAIT(fleet->writer[i].acknowledged > before + 1 || *fleet->complaint);
+                if (fleet->writer[i].acknowledged == before && !*fleet->complaint)
+                        snprintf(fleet->complaint, sizeof(fleet->complaint), "bus %u stands", i);
+                writes += fleet->writer[i].acknowledged;
+                if (fleet->writer[i].worst_ns > worst_ns)
+                        worst_ns = fleet->writer[i].worst_ns;
+                sb_close(buses[i]);
+        }
+        for (unsigned i = 0; i < BUSES; i++)
+                if (*fleet->complaint || !fleet_comes_back(&daemons[i], i))
+                        TEST_FAIL("%s", fleet->complaint);
+        TEST_NOTE("%ju strict writes acknowledged, the longest took %ju ms", (uintmax_t)writes,
+                (uintmax_t)(worst_ns / 1000000));
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         if (!daemon_begin())
                 return 1;
         RUN(test_what_was_acknowledged_is_there_however_often_everything_is_killed);
+        if (getenv("SB_TEST_LONG") || getenv("SB_ENGINES"))
+                RUN(test_engines_that_are_killed_by_thousands_lose_no_strict_write_and_fail_none);
         return daemon_end(test_end());
 }
