@@ -141,6 +141,8 @@ static const struct known {
         {"BATCH_ANEW_BY_MARKS", "log: batch", KILL},
         {"BATCH_NEVER_WHOLE", "log: batch while memory is short", RESUME},
         {"BATCH_WHOLE_EARLY", "log: batch while memory is short", RESUME},
+        {"BATCH_COPY_IN_PART", "log: a copy", KILL},
+        {"BATCH_COPY_FAILED_COUNTS", "log: a piece of a copy that fails, and another one", KILL},
         {"BATCH_FAILED_LEFT", "log: batch that fails, and another one", KILL},
 };
 

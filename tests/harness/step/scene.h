@@ -108,6 +108,8 @@ enum act_kind {
 /* Of a batch, in len. */
 #define LOG_ANEW  1u /* by a log that begins anew, from `durable` on */
 #define LOG_FAILS 2u /* the disk does not take it */
+/* a copy of the bus begins with what is marked; each batch behind it has 64 buckets more of it */
+#define LOG_COPIES 4u
 
 /* Of a transaction, in len: how many keys it writes, and how. */
 #define TXN_KEYS(len)    ((len)&15u)
@@ -174,6 +176,8 @@ struct scene_log {
 struct scene_disk {
         uint32_t current;
         struct fact facts[2][SCENE_KEYS];
+        struct fact copy[2][SCENE_KEYS]; /* what the batches of the copy under way say alone */
+        bool copied_wrong;               /* a copy that was whole was not what the disk has */
 };
 
 struct scene {
