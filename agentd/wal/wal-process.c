@@ -293,6 +293,7 @@ static int wal_process_begin(struct sb_wal_log *log, const struct sb_segment *se
         }
         sb_handle_init(&log->handle, segment, slot, generation, space);
         sb_batch_init(segment, marks, sb_durable_cut(segment), &log->batch);
+        sb_durable_take_over(segment);
         sb_wal_log_begin(log);
         wal_process_take_signals(&log->handle.segment);
         return 0;

@@ -149,6 +149,7 @@
         X(COPY_WITHOUT_FLOORS, "the log's copy of the bus ends without the floors of buckets")     \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \
         X(DURABLE_UNASKED, "a client sleeps without another look at what is durable")              \
+        X(TAKE_OVER_UNSAID, "a log that begins wakes no client that one before it left")           \
         X(DURABLE_EARLY, "the log raises the durable cut before the disk has answered")            \
         X(LOG_UNTOLD, "a writer does not tell the log of a change")                                \
         X(UNLOGGED_STOPS_EARLY, "a writer marks up to the first bit that another one has set")     \

@@ -29,6 +29,14 @@ void sb_durable_tell(const struct sb_segment *segment, uint32_t error)
                 segment->os->wake(segment->os->context, &super->durable_count);
 }
 
+/* Fault TAKE_OVER_UNSAID: left out. */
+void sb_durable_take_over(const struct sb_segment *segment)
+{
+        /* R:durable-waits > A:durable-waits. The next tale wakes. */
+        if (!SB_FAULT(TAKE_OVER_UNSAID))
+                sb_exchange_full(&segment->super->durable_waits, 1);
+}
+
 /* ---- clients ---- */
 
 void sb_durable_want(const struct sb_segment *segment, uint64_t cut)

@@ -59,6 +59,9 @@ int sb_durable_sleep(const struct sb_segment *segment, uint32_t count, uint64_t 
 
 /* ---- for the log ---- */
 
+/* A log begins: the one before it may have been killed behind its taking back that clients wait,
+ * and before its wake. */
+void sb_durable_take_over(const struct sb_segment *segment);
 /* Behind the raised `durable`, and where nothing becomes durable because of @error (errno): tell
  * the clients that wait. */
 void sb_durable_tell(const struct sb_segment *segment, uint32_t error);
