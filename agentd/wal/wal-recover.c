@@ -599,34 +599,6 @@ static int wal_recover_cut_rest(
         return -1;
 }
 
-/* The files that a run of batches begins and ends in. Nothing is said of files that cannot be read.
- */
-static void wal_recover_find_files(
-        uint64_t first, uint64_t last, int directory_fd, uint64_t *ret_first, uint64_t *ret_last)
-{
-        enum sb_wal_header header;
-        struct sb_wal_names names;
-        struct sb_wal_file file;
-        uint32_t version;
-        int fd;
-
-        if (sb_wal_file_list(directory_fd, &names))
-                return;
-        for (size_t i = 0; i < names.number_count; i++) {
-                if (sb_wal_file_open(directory_fd, names.numbers[i], &fd))
-                        continue;
-                if (!sb_wal_file_read_header(fd, &file, &header, &version) &&
-                        header == SB_WAL_HEADER_GOOD) {
-                        if (file.first_sequence <= first)
-                                *ret_first = file.number;
-                        if (file.first_sequence <= last)
-                                *ret_last = file.number;
-                }
-                close(fd);
-        }
-        sb_wal_file_list_end(&names);
-}
-
 /* Static text: what the log had besides. */
 static const char *wal_recover_left(const struct wal_recover *recover)
 {
@@ -652,7 +624,7 @@ static void wal_recover_say_done(
 
         if (gmtime_r(&seconds, &parts))
                 (void)strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &parts);
-        wal_recover_find_files(first, recover->last, directory_fd, &first_file, &last_file);
+        sb_wal_file_find_run(directory_fd, first, recover->last, &first_file, &last_file);
         sb_log("brought back: the bus as it was at cut %" PRIu64 ", at %s, %" PRIu64 ".%" PRIu64
                " s ago: %" PRIu64 " keys, deleted ones among them; from batches %" PRIu64
                " to %" PRIu64 ", %" PRIu64 " entries, in wal-%016" PRIx64 " to wal-%016" PRIx64

@@ -278,3 +278,29 @@ void sb_wal_file_list_end(struct sb_wal_names *names)
         free(names->spares);
         *names = (struct sb_wal_names){0};
 }
+
+void sb_wal_file_find_run(
+        int directory_fd, uint64_t first, uint64_t last, uint64_t *ret_first, uint64_t *ret_last)
+{
+        enum sb_wal_header header;
+        struct sb_wal_names names;
+        struct sb_wal_file file;
+        uint32_t version;
+        int fd;
+
+        if (sb_wal_file_list(directory_fd, &names))
+                return;
+        for (size_t i = 0; i < names.number_count; i++) {
+                if (sb_wal_file_open(directory_fd, names.numbers[i], &fd))
+                        continue;
+                if (!sb_wal_file_read_header(fd, &file, &header, &version) &&
+                        header == SB_WAL_HEADER_GOOD) {
+                        if (file.first_sequence <= first)
+                                *ret_first = file.number;
+                        if (file.first_sequence <= last)
+                                *ret_last = file.number;
+                }
+                close(fd);
+        }
+        sb_wal_file_list_end(&names);
+}

@@ -91,5 +91,9 @@ int sb_wal_file_list_one(int fd, struct sb_wal_names *ret);
 /* Only the files from this number on. */
 void sb_wal_file_list_from(struct sb_wal_names *names, uint64_t first);
 void sb_wal_file_list_end(struct sb_wal_names *names);
+/* The files that batches @first to @last begin and end in, by what headers say; those that cannot
+ * be read say nothing, and what no header says stays as it is. */
+void sb_wal_file_find_run(
+        int directory_fd, uint64_t first, uint64_t last, uint64_t *ret_first, uint64_t *ret_last);
 
 #endif

@@ -1014,66 +1014,6 @@ static void test_entries_that_lie_are_refused(void)
         end_log();
 }
 
-/* ---- names and bytes ---- */
-
-static void test_other_names_are_no_files_of_the_log(void)
-{
-        static const char *const others[] = {"wal-000000000000000g", "wal-000000000000000A",
-                "wal-00000000000000 1", "wal-spare-0000000:", "wal-1", "wal-spare-000000001",
-                "wal-", "Wal-0000000000000001"};
-        struct sb_wal_names names;
-
-        CHECK(begin_log(SB_WAL_SYNC, 0, 0));
-        for (uint32_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-                close(openat(dir, others[i], O_CREAT | O_RDWR | O_CLOEXEC, 0600));
-        CHECK_EQ(sb_wal_file_list(dir, &names), 0);
-        CHECK(!names.number_count && !names.spare_count);
-        sb_wal_file_list_end(&names);
-        close(openat(dir, "wal-00000000000000af", O_CREAT | O_RDWR | O_CLOEXEC, 0600));
-        close(openat(dir, "wal-spare-00000019", O_CREAT | O_RDWR | O_CLOEXEC, 0600));
-        CHECK_EQ(sb_wal_file_list(dir, &names), 0);
-        CHECK(names.number_count == 1 && names.numbers[0] == 0xaf && names.spare_count == 1);
-        sb_wal_file_list_end(&names);
-        end_log();
-}
-
-/* agentctl may be started without a standard input. */
-static void test_files_are_listed_by_descriptor_0_too(void)
-{
-        struct sb_wal_names names;
-        int kept, r;
-
-        CHECK(begin_log(SB_WAL_SYNC, 0, 0) && !write_shapes("0"));
-        kept = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        close(STDIN_FILENO);
-        r = sb_wal_file_list(dir, &names);
-        if (kept >= 0) {
-                dup2(kept, STDIN_FILENO);
-                close(kept);
-        }
-        CHECK_EQ(r, 0);
-        CHECK_EQ(names.number_count, 1);
-        sb_wal_file_list_end(&names);
-        end_log();
-}
-
-/* What was in the buffer before comes to no disk. */
-static void test_behind_a_payload_a_frame_is_zero(void)
-{
-        static unsigned char bytes[3 * SB_WAL_BLOCK];
-        struct sb_wal_frame frame = {.batch = {.sequence = 1, .cut = 2}};
-
-        for (frame.payload_len = 0; frame.payload_len < 5000; frame.payload_len += 619) {
-                uint64_t space = sb_wal_frame_space(frame.payload_len);
-
-                memset(bytes, 0xff, sizeof(bytes));
-                sb_wal_frame_seal(bytes, &frame, 7);
-                for (uint64_t i = SB_WAL_FRAME_HEAD; i < sizeof(bytes); i++)
-                        CHECK_EQ(bytes[i],
-                                i < SB_WAL_FRAME_HEAD + frame.payload_len || i >= space ? 0xff : 0);
-        }
-}
-
 static void test_sizes_that_no_file_has_are_refused(void)
 {
         struct sb_wal_writer *writer;
@@ -1124,9 +1064,6 @@ int main(int argc, char **argv)
         RUN(test_a_log_goes_on_behind_a_closed_file);
         RUN(test_entries_are_announced_before_they_are_handed_out);
         RUN(test_entries_that_lie_are_refused);
-        RUN(test_other_names_are_no_files_of_the_log);
-        RUN(test_files_are_listed_by_descriptor_0_too);
-        RUN(test_behind_a_payload_a_frame_is_zero);
         RUN(test_sizes_that_no_file_has_are_refused);
         return test_end();
 }

@@ -1,0 +1,135 @@
+/*
+ * The log's files by their names and headers (ring/wal/wal-file.h), and a frame's bytes; no writer
+ * is needed for these. What a whole log has: unit-wal.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ring/wal/wal-file.h"
+#include "ring/wal/wal-frame.h"
+#include "tests/harness/test.h"
+#include "tests/power/batches.h"
+
+static char path[64];
+static int dir;
+
+/* An empty file. */
+static bool make(const char *name)
+{
+        int fd = openat(dir, name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+
+        return fd >= 0 && !close(fd);
+}
+
+/* A file whose header says that its first frame is of this batch. */
+static bool make_from(uint64_t number, uint64_t first_sequence)
+{
+        struct sb_wal_file file = {.salt = 5,
+                .number = number,
+                .first_sequence = first_sequence,
+                .previous_cut = 10 * (first_sequence - 1),
+                .size = 64 << 10};
+        unsigned char block[SB_WAL_BLOCK];
+        char name[SB_WAL_FILE_NAME_MAX];
+        bool good;
+        int fd;
+
+        sb_wal_file_name(number, name);
+        fd = openat(dir, name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+        sb_wal_file_encode(&file, block);
+        good = fd >= 0 && write(fd, block, sizeof(block)) == (ssize_t)sizeof(block) &&
+               !ftruncate(fd, 64 << 10);
+        close(fd);
+        return good;
+}
+
+static void test_other_names_are_no_files_of_the_log(void)
+{
+        static const char *const others[] = {"wal-000000000000000g", "wal-000000000000000A",
+                "wal-00000000000000 1", "wal-spare-0000000:", "wal-1", "wal-spare-000000001",
+                "wal-", "Wal-0000000000000001"};
+        struct sb_wal_names names;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0);
+        for (uint32_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+                CHECK(make(others[i]));
+        CHECK_EQ(sb_wal_file_list(dir, &names), 0);
+        CHECK(!names.number_count && !names.spare_count);
+        sb_wal_file_list_end(&names);
+        CHECK(make("wal-00000000000000af") && make("wal-spare-00000019"));
+        CHECK_EQ(sb_wal_file_list(dir, &names), 0);
+        CHECK(names.number_count == 1 && names.numbers[0] == 0xaf && names.spare_count == 1);
+        sb_wal_file_list_end(&names);
+        scratch_remove(dir, path);
+}
+
+/* agentctl may be started without a standard input. */
+static void test_files_are_listed_by_descriptor_0_too(void)
+{
+        struct sb_wal_names names;
+        int kept, r;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && make("wal-0000000000000001"));
+        kept = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        close(STDIN_FILENO);
+        r = sb_wal_file_list(dir, &names);
+        if (kept >= 0) {
+                dup2(kept, STDIN_FILENO);
+                close(kept);
+        }
+        CHECK_EQ(r, 0);
+        CHECK_EQ(names.number_count, 1);
+        sb_wal_file_list_end(&names);
+        scratch_remove(dir, path);
+}
+
+/* What was in the buffer before comes to no disk. */
+static void test_behind_a_payload_a_frame_is_zero(void)
+{
+        static unsigned char bytes[3 * SB_WAL_BLOCK];
+        struct sb_wal_frame frame = {.batch = {.sequence = 1, .cut = 2}};
+
+        for (frame.payload_len = 0; frame.payload_len < 5000; frame.payload_len += 619) {
+                uint64_t space = sb_wal_frame_space(frame.payload_len);
+
+                memset(bytes, 0xff, sizeof(bytes));
+                sb_wal_frame_seal(bytes, &frame, 7);
+                for (uint64_t i = SB_WAL_FRAME_HEAD; i < sizeof(bytes); i++)
+                        CHECK_EQ(bytes[i],
+                                i < SB_WAL_FRAME_HEAD + frame.payload_len || i >= space ? 0xff : 0);
+        }
+}
+
+/* Whether batches @first to @last are said to begin in one file and to end in the other. */
+static bool finds(uint64_t first, uint64_t last, uint64_t first_file, uint64_t last_file)
+{
+        uint64_t found_first = 0, found_last = 0;
+
+        sb_wal_file_find_run(dir, first, last, &found_first, &found_last);
+        return found_first == first_file && found_last == last_file;
+}
+
+static void test_the_files_of_a_run_of_batches_are_found_by_their_headers(void)
+{
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && finds(1, 9, 0, 0));
+        CHECK(make_from(2, 1) && make_from(3, 5) && make_from(5, 9));
+        CHECK(finds(1, 4, 2, 2) && finds(4, 5, 2, 3) && finds(5, 8, 3, 3) && finds(6, 100, 3, 5));
+        /* One that has no header says nothing. */
+        CHECK(make("wal-0000000000000004") && finds(6, 8, 3, 3) && finds(1, 9, 2, 5));
+        scratch_remove(dir, path);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_other_names_are_no_files_of_the_log);
+        RUN(test_files_are_listed_by_descriptor_0_too);
+        RUN(test_behind_a_payload_a_frame_is_zero);
+        RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
+        return test_end();
+}
