@@ -492,12 +492,12 @@ static void every_power_failure(bool failing, uint64_t rounds)
 
 static void test_no_power_failure_takes_what_was_acknowledged_or_damages_the_log(void)
 {
-        every_power_failure(false, 7);
+        every_power_failure(false, 8);
 }
 
 static void test_nor_does_one_behind_writes_and_syncs_that_failed(void)
 {
-        every_power_failure(true, 7);
+        every_power_failure(true, 8);
         /* Where the other one was not left out. */
         if (!getenv("SB_SEED") && !getenv("SB_ROUNDS") && states_in_all != counts.states)
                 CHECK(states_in_all >= 50000);
