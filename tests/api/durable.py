@@ -1,5 +1,6 @@
 """A bus with a log in a directory, and the agentd that serves it: started, killed as a whole, stopped, looked at."""
 import atexit
+import json
 import os
 import shutil
 import signal
@@ -108,3 +109,19 @@ class Durable:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.directory)
+
+
+def past(bus, key='kept/a'):
+    """All that is known of a key, but when: that comes back with the time of its batch."""
+    lines = [json.loads(line) for line in bus.run('-o', 'json', 'history', key).out.splitlines()]
+    return [{name: value for name, value in line.items() if name != 'time'} for line in lines]
+
+
+def within(seconds, true):
+    """Whether it comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
