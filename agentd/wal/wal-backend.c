@@ -37,8 +37,7 @@ int sb_wal_backend_open(enum sb_wal_backend backend, int directory_fd, struct sb
         }
         if (backend == SB_WAL_SYNC || (r && backend == SB_WAL_AUTO))
                 r = sb_wal_sync_open(directory_fd, ret);
-        if (!r)
-                *ret_reason = reason;
+        *ret_reason = reason;
         return r;
 }
 

@@ -14,8 +14,8 @@ enum sb_wal_backend {
 };
 
 /* Opens a back end for the files in a directory, which stays open until sb_wal_backend_close().
- * Return: 0: *ret_reason says why it is not io_uring, if AUTO could not have that, else it is NULL;
- * static text; -errno. */
+ * Return: 0, -errno; with both, *ret_reason says why it is not io_uring, if that was wanted or AUTO
+ * could not have it, else it is NULL; static text. */
 int sb_wal_backend_open(enum sb_wal_backend backend, int directory_fd, struct sb_wal_io *ret,
         const char **ret_reason);
 /* Takes one that was never opened, too: all zeros. */
