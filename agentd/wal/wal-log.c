@@ -44,7 +44,7 @@ static uint64_t wal_log_find_sequence(const struct sb_segment *segment, uint64_t
         const struct sb_word64 *batch = segment->super->log_batch;
         uint64_t last = 0, sequence;
 
-        for (uint32_t i = 0; i < 4; i += 2) {
+        for (uint32_t i = 0; durable && i < 4; i += 2) {
                 /* A:durable, both. */
                 if (sb_load_acquire(&batch[i + 1]) != durable)
                         continue;
@@ -89,7 +89,7 @@ static int wal_log_open_writer(struct sb_wal_log *log)
         return 0;
 }
 
-/* Files were removed. Where the directory was, too, the log goes on in the one that is there now:
+/* Files were removed. Where the directory was, too, the log goes on in the one that is there now,
  * as
  * if it began, and so without what it knew of files. Return: 0, -errno. */
 static int wal_log_find_home(struct sb_wal_log *log)
@@ -145,15 +145,23 @@ static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
 }
 
 /* A batch is on the disk: say which one it is, before its cut is durable. So the next log finds the
- * pair of the durable cut, wherever this one is killed. */
+ * pair of the durable cut, wherever this one is killed. The batch before the one before may have
+ * the durable cut as well, where a batch of pieces lies between: so its cut goes first, and no cut
+ * stands beside another batch's number. Fault LOG_PAIR_TORN: it stays, and the log is killed there.
+ */
 static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
 {
         struct sb_word64 *slot;
 
         log->sequence++;
         slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
-        /* R:durable, both. The pair of the batch before stays as it is. */
+        /* R:durable, all. The pair of the batch before stays as it is. */
+        if (!SB_FAULT(LOG_PAIR_TORN))
+                sb_store_release(&slot[1], 0);
         sb_store_release(&slot[0], log->sequence);
+        if (SB_FAULT(LOG_PAIR_TORN) && log->batch.above && cut != log->batch.above &&
+                sb_load_relaxed(&slot[1]) == log->batch.above)
+                raise(SIGKILL);
         sb_store_release(&slot[1], cut);
 }
 
