@@ -43,6 +43,8 @@ static inline void make_handle(struct sb_handle *handle, const struct sb_segment
         sb_handle_init(handle, segment, slot, generation, unit_spaces + at);
 }
 
+#define UNIT_PAGE 4096u
+
 static inline bool make_bus_of(const struct sb_geometry_wish *wish)
 {
         struct sb_roster_identity identity = {.pid = 1};
@@ -54,8 +56,10 @@ static inline bool make_bus_of(const struct sb_geometry_wish *wish)
 
         if (sb_geometry_fit(wish, &geometry))
                 return false;
-        base = mmap(NULL, geometry.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (base == MAP_FAILED || sb_os_register())
+        /* Behind it no byte can be read: what goes beyond its end ends the test. */
+        base = mmap(NULL, geometry.size + UNIT_PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (base == MAP_FAILED || mprotect(base, geometry.size, PROT_READ | PROT_WRITE) ||
+                sb_os_register())
                 return false;
         sb_segment_format(base, &geometry, 7, id, 1);
         if (sb_segment_open(base, geometry.size, &sb_os_linux, &segment) ||
@@ -83,7 +87,7 @@ static inline bool make_bus(uint64_t size)
 
 static inline void unmake_bus(void)
 {
-        munmap(writer.segment.base, writer.segment.geometry.size);
+        munmap(writer.segment.base, writer.segment.geometry.size + UNIT_PAGE);
 }
 
 static inline int put(

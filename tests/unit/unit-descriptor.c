@@ -64,6 +64,10 @@ static void test_hostile_lengths_are_no_descriptor(void)
 
                 if (!draw(3)) /* near the end */
                         at = segment->geometry.size - 64 - 16 * draw(60);
+                if (at + sizeof(*commit) > segment->geometry.size) {
+                        CHECK(!sb_descriptor_at(segment, at));
+                        continue;
+                }
                 commit = sb_block_at(segment, at);
                 left = segment->geometry.size - at;
                 commit->write_count = draw(4) ? draw(12) : draw_bits();

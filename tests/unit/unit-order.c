@@ -550,6 +550,29 @@ static void test_a_walk_that_was_led_astray_begins_anew(void)
         }
 }
 
+/* A node in the segment's last bytes, or a cell that leads there: nothing behind it is fetched. */
+static void test_no_memory_is_fetched_behind_the_segment(void)
+{
+        struct sb_ahead ahead = {0};
+        struct sb_node *first, *second;
+        uint64_t end;
+
+        CHECK(begin(1 << 20));
+        end = writer.segment.geometry.size;
+        first = make_text("a", 1);
+        second = make_text("b", 1);
+        CHECK(first && second && sb_order_insert(&writer, second) == second);
+        CHECK(sb_order_insert(&writer, first) == first);
+        for (uint64_t at = end - 64; at < end; at += 16) {
+                sb_store_relaxed(&first->cell, SB_CELL_NUMBER(0, 0));
+                sb_store_relaxed(&writer.segment.buckets[0].cell[0], at);
+                ahead = (struct sb_ahead){.level = SB_AHEAD_NEAR};
+                sb_order_fetch(&reader, &ahead, first);
+                CHECK_EQ(ahead.left, 1);
+        }
+        unmake_bus();
+}
+
 static void test_links_that_lead_anywhere_end_every_walk(void)
 {
         static const uint64_t links[] = {16, 8, UINT64_MAX - 15, UINT64_C(1) << 47, 1};
@@ -667,6 +690,7 @@ int main(int argc, char **argv)
         RUN(test_a_walk_ends_at_damage_and_says_so);
         RUN(test_memory_is_fetched_of_all_nodes_once);
         RUN(test_a_walk_that_was_led_astray_begins_anew);
+        RUN(test_no_memory_is_fetched_behind_the_segment);
         RUN(test_links_that_lead_anywhere_end_every_walk);
         RUN(test_a_round_at_any_level_ends_every_walk);
         RUN(test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all);
