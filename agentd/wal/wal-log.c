@@ -38,13 +38,16 @@ static uint64_t wal_log_now(void)
 
 /* ---- the writer ---- */
 
-/* Which batch has the cut that is durable; of two, for one has pieces of a copy alone, the last. */
+/* Which batch has the cut that is durable; of two, for one has pieces of a copy alone, the last.
+ * Fault LOG_PAIR_EARLY: one is found for the cut 0, which none has. */
 static uint64_t wal_log_find_sequence(const struct sb_segment *segment, uint64_t durable)
 {
         const struct sb_word64 *batch = segment->super->log_batch;
         uint64_t last = 0, sequence;
 
-        for (uint32_t i = 0; durable && i < 4; i += 2) {
+        if (!durable && !SB_FAULT(LOG_PAIR_EARLY))
+                return 0;
+        for (uint32_t i = 0; i < 4; i += 2) {
                 /* A:durable, both. */
                 if (sb_load_acquire(&batch[i + 1]) != durable)
                         continue;
@@ -147,8 +150,8 @@ static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
 /* A batch is on the disk: say which one it is, before its cut is durable. So the next log finds the
  * pair of the durable cut, wherever this one is killed. The batch before the one before may have
  * the durable cut as well, where a batch of pieces lies between: so its cut goes first, and no cut
- * stands beside another batch's number. Fault LOG_PAIR_TORN: it stays, and the log is killed there.
- */
+ * stands beside another batch's number. Faults LOG_PAIR_TORN: it stays, and the log is killed
+ * there; LOG_PAIR_EARLY: the log is killed there with its first batch. */
 static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
 {
         struct sb_word64 *slot;
@@ -161,6 +164,8 @@ static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
         sb_store_release(&slot[0], log->sequence);
         if (SB_FAULT(LOG_PAIR_TORN) && log->batch.above && cut != log->batch.above &&
                 sb_load_relaxed(&slot[1]) == log->batch.above)
+                raise(SIGKILL);
+        if (SB_FAULT(LOG_PAIR_EARLY) && log->sequence == 1)
                 raise(SIGKILL);
         sb_store_release(&slot[1], cut);
 }

@@ -132,6 +132,7 @@
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
         X(RECOVER_HEADLESS, "a log without its first files is taken for a whole one")              \
         X(LOG_PAIR_LATE, "the log says behind the durable cut which batch has it")                 \
+        X(LOG_PAIR_EARLY, "half of the first batch's pair counts before any batch is durable")     \
         X(LOG_PAIR_TORN, "the log is killed where it says half of which batch has a cut")          \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \

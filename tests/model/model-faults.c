@@ -332,6 +332,7 @@ static const struct {
         {SB_FAULT_RECOVER_HEADLESS, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_LATE, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_TORN, "tests/api/api-faults"},
+        {SB_FAULT_LOG_PAIR_EARLY, "tests/api/api-faults"},
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
         {SB_FAULT_OLDER_COPY_DROPPED, "tests/api/api-faults"},
         {SB_FAULT_SPARE_UNSYNCED, "tests/power/power-faults"},
