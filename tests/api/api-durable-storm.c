@@ -198,10 +198,13 @@ static bool is_right(struct sb_bus *bus, unsigned writer)
                                 (uintmax_t)(highest - i));
                         right = false;
                 }
-        return right && highest <= tried;
+        right = right && highest <= tried;
+        /* What was written in vain counts no more: the next writer goes on where there is no gap,
+         * also if it is killed behind its first write. */
+        table->writer[writer].tried = highest;
+        return right;
 }
 
-/* What was written in vain counts no more. */
 static bool judge(void)
 {
         struct sb_check_report report;
