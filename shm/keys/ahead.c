@@ -9,9 +9,13 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-#define LANES_NEAR    4u /* walks at once */
-#define LANES_FAR     12u
-#define NODES_NEAR    12u /* behind so many no further walk begins */
+#define LANES_NEAR 4u /* walks at once */
+#define LANES_FAR  12u
+#define NODES_NEAR 12u /* behind so many no further walk begins */
+/* Behind so many a stream begins anew: other processes change the index. */
+#define STREAM_NODES  16384u
+#define STREAM_LEAD   384u
+#define SCOUT_LEAD    32u
 #define NODES_FAR     256u
 #define LANE_NODES    256u  /* of one walk, at most */
 #define CELLS         1024u /* of all of them */
@@ -40,15 +44,9 @@ static const struct sb_node *ahead_follow(
         return word & SB_OFFSET_MASK ? sb_node_at(segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-/* A walk from a node up to where the next one began. */
-struct lane {
-        const struct sb_node *at, *end;
-        uint32_t steps;
-};
-
 /* Walks side by side, and the cells of the nodes that they passed. */
 struct lanes {
-        struct lane lane[LANES_FAR];
+        struct sb_ahead_lane lane[LANES_FAR];
         const struct sb_word64 *cell[CELLS];
         uint32_t lane_count, cell_count;
         uint32_t begun; /* walks */
@@ -56,13 +54,13 @@ struct lanes {
 };
 
 /* Begin the next walk at @from, up to the next scout. */
-static struct lane ahead_lane(const struct sb_segment *segment, struct sb_ahead *ahead,
+static struct sb_ahead_lane ahead_lane(const struct sb_segment *segment, struct sb_ahead *ahead,
         struct lanes *lanes, const struct sb_node *from)
 {
         if (from == ahead->next)
                 ahead->next = ahead_follow(segment, &from->next[ahead->level]);
         lanes->begun++;
-        return (struct lane){.at = from, .end = ahead->next};
+        return (struct sb_ahead_lane){.at = from, .end = ahead->next};
 }
 
 /* Whether a further walk is to begin. In a damaged segment walks of no step could follow one
@@ -75,7 +73,8 @@ static bool ahead_wants_more(const struct sb_ahead *ahead, const struct lanes *l
 }
 
 /* A step. False: the walk is at its end, or has missed it. */
-static bool ahead_step(const struct sb_segment *segment, struct lanes *lanes, struct lane *lane)
+static bool ahead_step(
+        const struct sb_segment *segment, struct lanes *lanes, struct sb_ahead_lane *lane)
 {
         const struct sb_word64 *cell;
 
@@ -141,11 +140,120 @@ static void ahead_walk(
         ahead->lost = lanes.lost;
 }
 
+/* ---- the stream ---- */
+
+/* The line at @block, and the next one; an address as any. */
+static void ahead_prefetch(const void *block)
+{
+        __builtin_prefetch(block);
+        __builtin_prefetch((const unsigned char *)block + SB_LINE);
+}
+
+/* The next walk begins. The node is on its way since the walk before began. */
+static void ahead_stream_lane(
+        const struct sb_segment *segment, struct sb_ahead *ahead, struct sb_ahead_lane *lane)
+{
+        lane->at = ahead->next;
+        lane->steps = 0;
+        if (ahead->next) {
+                ahead->next = ahead_follow(segment, &ahead->next->next[ahead->level]);
+                ahead_prefetch(ahead->next);
+        }
+        lane->end = ahead->next;
+}
+
+/* The scout begins at the node where the walk is. */
+static void ahead_scout_from(struct sb_ahead *ahead, const struct sb_node *node)
+{
+        uint32_t i;
+
+        ahead->scout = node;
+        ahead->scout_lead = ahead->cell_turn = 0;
+        for (i = 0; i < SB_AHEAD_CELLS; i++)
+                ahead->cell[i] = NULL;
+        ahead->left = STREAM_NODES;
+}
+
+/* Behind a fetch of all nodes up to ahead->next. */
+static void ahead_stream_begin(
+        const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node)
+{
+        uint32_t i;
+
+        ahead->lead = ahead->left;
+        ahead->turn = 0;
+        for (i = 0; i < SB_AHEAD_LANES; i++)
+                ahead_stream_lane(segment, ahead, &ahead->lane[i]);
+        ahead_scout_from(ahead, node);
+}
+
+/* The lane of which it is the turn goes on by a node, and fetches the next one. */
+static void ahead_stream_step(const struct sb_segment *segment, struct sb_ahead *ahead)
+{
+        struct sb_ahead_lane *lane = &ahead->lane[ahead->turn++ % SB_AHEAD_LANES];
+        const struct sb_node *next;
+
+        if (!lane->at)
+                return;
+        next = ahead_follow(segment, &lane->at->next[0]);
+        ahead->lead++;
+        if (next == lane->end) {
+                ahead_stream_lane(segment, ahead, lane);
+                return;
+        }
+        /* Bound: duty. The walk begins the stream anew with its next node. */
+        if (!next || ++lane->steps > LANE_NODES) {
+                ahead->lost = true;
+                ahead->left = 0;
+                lane->at = NULL;
+                return;
+        }
+        ahead_prefetch(next);
+        lane->at = next;
+}
+
+/* The scout goes on by a node, of which it fetches the cell; and what is in the cell of one that it
+ * passed some time ago. */
+static void ahead_scout(const struct sb_segment *segment, struct sb_ahead *ahead)
+{
+        const struct sb_word64 **last = &ahead->cell[ahead->cell_turn++ % SB_AHEAD_CELLS];
+        const struct sb_node *node = ahead->scout;
+        /* Relaxed: a hint. */
+        const uint64_t word = *last ? sb_load_relaxed(*last) & SB_OFFSET_MASK : 0;
+
+        if (word)
+                ahead_prefetch(segment->base + word);
+        ahead->scout_lead++;
+        *last = NULL;
+        if (!node)
+                return;
+        *last = sb_cell_at(segment, sb_load_relaxed(&node->cell)); /* Relaxed: a hint. */
+        if (*last)
+                __builtin_prefetch(*last);
+        ahead->scout = ahead_follow(segment, &node->next[0]);
+}
+
+void sb_ahead_stream(const struct sb_segment *segment, struct sb_ahead *ahead)
+{
+        sb_model_unchecked_begin();
+        ahead_stream_step(segment, ahead);
+        if (ahead->lead < STREAM_LEAD)
+                ahead_stream_step(segment, ahead);
+        ahead->lead -= ahead->lead != 0;
+        ahead_scout(segment, ahead);
+        if (ahead->scout_lead < SCOUT_LEAD)
+                ahead_scout(segment, ahead);
+        ahead->scout_lead--;
+        sb_model_unchecked_end();
+}
+
+/* ---- both ---- */
+
 void sb_ahead_begin(const struct sb_segment *segment, struct sb_ahead *ret)
 {
         sb_model_unchecked_begin();
-        *ret = (struct sb_ahead){.level = SB_AHEAD_FAR,
-                .next = ahead_follow(segment, &segment->super->order[SB_AHEAD_FAR])};
+        sb_ahead_begin_at(
+                ret, SB_AHEAD_FAR, ahead_follow(segment, &segment->super->order[SB_AHEAD_FAR]));
         sb_model_unchecked_end();
 }
 
@@ -153,7 +261,15 @@ void sb_ahead_nodes(
         const struct sb_segment *segment, struct sb_ahead *ahead, const struct sb_node *node)
 {
         sb_model_unchecked_begin();
-        ahead_walk(segment, ahead, node);
+        if (ahead->level != SB_AHEAD_FAR) {
+                ahead_walk(segment, ahead, node);
+        } else if (!ahead->fetches) {
+                ahead_walk(segment, ahead, node);
+                ahead_stream_begin(segment, ahead, node);
+        } else {
+                ahead->fetches++;
+                ahead_scout_from(ahead, node);
+        }
         sb_model_unchecked_end();
 }
 

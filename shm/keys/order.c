@@ -272,9 +272,7 @@ struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bo
 static void order_begin_ahead(const struct sb_segment *segment, const struct spot *spot,
         uint32_t level, struct sb_ahead *ret)
 {
-        *ret = (struct sb_ahead){.level = level};
-        if (level < segment->height_max)
-                ret->next = spot->behind[level];
+        sb_ahead_begin_at(ret, level, level < segment->height_max ? spot->behind[level] : NULL);
 }
 
 struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
@@ -304,11 +302,10 @@ static void order_begin_far(
 void sb_order_fetch_more(
         struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
 {
-        if (ahead->lost || !ahead->level ||
-                (ahead->level == SB_AHEAD_NEAR && ahead->fetches == SB_AHEAD_TIMES))
+        if (ahead->lost || ahead->level != SB_AHEAD_NEAR || ahead->fetches == SB_AHEAD_TIMES)
                 order_begin_far(handle, ahead, node);
         sb_ahead_nodes(&handle->segment, ahead, node);
-        (void)sb_ahead_pass(ahead);
+        (void)sb_ahead_pass(&handle->segment, ahead);
 }
 
 bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,

@@ -42,7 +42,7 @@ void sb_order_fetch_more(
 static inline void sb_order_fetch(
         struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
 {
-        if (!sb_ahead_pass(ahead))
+        if (!sb_ahead_pass(&handle->segment, ahead))
                 sb_order_fetch_more(handle, ahead, node);
 }
 

@@ -179,7 +179,7 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
 
                 if (!node)
                         return false;
-                if (!level && !sb_ahead_pass(&walk.ahead))
+                if (!level && !sb_ahead_pass(look->segment, &walk.ahead))
                         sb_ahead_nodes(look->segment, &walk.ahead, node);
                 lowest = sb_pin_load(look->handle, &node->next[0]);
                 next = sb_pin_load(look->handle, &node->next[level]);
