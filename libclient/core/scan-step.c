@@ -27,6 +27,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/find-plain.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
@@ -446,6 +447,66 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
 static bool scan_step_noted(int r)
 {
         return !SB_FAULT(SCAN_NOT_NOTED) && !(SB_FAULT(SCAN_END_NOT_NOTED) && r == SB_E_NOT_FOUND);
+}
+
+/* The next key's version, under a pin: if that key is in range, and its newest version is a value
+ * in the cut. NULL says nothing. */
+static inline __attribute__((always_inline)) struct sb_version *scan_step_plain(
+        struct sb_scan *scan, struct sb_node **ret_node, uint64_t *ret_shape)
+{
+        struct sb_handle *handle = &scan->bus->handle;
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_node *node = sb_node_at(segment, scan->node);
+        struct sb_version *version;
+        bool gone;
+
+        if (SB_UNLIKELY(!node))
+                return NULL;
+        node = sb_order_next(handle, node, &gone);
+        if (SB_UNLIKELY(gone || !node))
+                return NULL;
+        version = sb_find_plain_in_node(handle, node, scan->cut, ret_shape);
+        /* The version has its node's key: the node is not read for it. */
+        if (SB_UNLIKELY(!version) ||
+                SB_UNLIKELY(
+                        !scan_step_in_range(scan, version->bytes, SB_SHAPE_KEY_LEN(*ret_shape))) ||
+                SB_UNLIKELY(!scan->reserved && !version->bytes[0]))
+                return NULL;
+        *ret_node = node;
+        return version;
+}
+
+bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard)
+{
+        struct sb_bus *bus = scan->bus;
+        struct sb_handle *handle = &bus->handle;
+        struct sb_version *version;
+        struct sb_node *node;
+        uint64_t shape;
+        uint32_t guard;
+
+        if (SB_UNLIKELY(!bus->guard_free_count) ||
+                SB_UNLIKELY((scan->passed + 1) % KEYS_APART == 0))
+                return false;
+        guard = sb_bus_guard_first(bus);
+        sb_pin(handle);
+        version = scan_step_plain(scan, &node, &shape);
+        if (SB_UNLIKELY(!version)) {
+                sb_unpin(handle);
+                return false;
+        }
+        sb_order_fetch(handle, &scan->ahead, sb_node_at(&handle->segment, scan->node));
+        scan_step_stand_at_node(scan, node);
+        scan_step_hold_and_unpin(handle, guard, version);
+        if (SB_UNLIKELY(!sb_snapshot_holds(handle, scan->snapshot, scan->cut))) {
+                sb_guard_set(handle, guard, 0);
+                scan->lapped = true;
+                return false;
+        }
+        scan->passed++;
+        sb_bus_guard_fill(
+                bus, sb_bus_ticket_take(bus), version, SB_SHAPE_KEY_LEN(shape), shape, ret_guard);
+        return true;
 }
 
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)

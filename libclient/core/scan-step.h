@@ -27,6 +27,7 @@ struct sb_scan {
         bool after;
         bool reserved; /* the prefix asks for the bus's own keys */
         bool reverse;  /* next goes down */
+        bool plain;    /* next goes up, no write set is merged in, and no rule has to be asked */
         /* The cut was taken before, and no mark keeps it: rules alone promise that all of it is
          * left, until end_ns. */
         bool past;
@@ -56,5 +57,9 @@ void sb_scan_stand_at_end(struct sb_scan *scan);
 /* Go to the next key, or the one before, and hold its version. Return: as sb_scan_next(); then the
  * scan has moved, unless it answered SB_E_FULL or -ENOMEM. */
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard);
+
+/* The short way of a step on, of a scan that is plain and stands at a node. False: the scan has not
+ * moved, and the long way has to be gone. */
+bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard);
 
 #endif

@@ -160,6 +160,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         scan->left = how.limit != 0 ? how.limit : UINT64_MAX;
         scan->reverse = (how.flags & SB_REVERSE) != 0;
         scan->position = scan->reverse ? AT_END : AT_KEY;
+        scan->plain = !scan->reverse && !scan->in_txn && !scan->past;
         scan->reserved = sb_reserved_is(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
@@ -214,11 +215,26 @@ static inline __attribute__((always_inline)) int scan_go_on(
         return r;
 }
 
+/* A step the short way, if the scan can go it. */
+static inline __attribute__((always_inline)) bool scan_next_short(
+        struct sb_scan *scan, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!scan->plain) || SB_UNLIKELY(scan->position != AT_NODE) ||
+                SB_UNLIKELY(scan->left == 0) || SB_UNLIKELY(scan->lapped) ||
+                !sb_scan_step_short(scan, ret_guard))
+                return false;
+        scan->left--;
+        return true;
+}
+
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         int r;
 
         SB_USE(scan ? scan->bus : NULL, sb_scan_next(scan, ret_guard));
+        if (SB_LIKELY(scan && ret_guard) && SB_LIKELY(scan->bus) &&
+                SB_LIKELY(sb_bus_usable(scan->bus)) && SB_LIKELY(scan_next_short(scan, ret_guard)))
+                return 0;
         r = scan_check_step(scan, ret_guard);
         return r != 0 ? r : scan_go_on(scan, ret_guard);
 }
@@ -247,7 +263,8 @@ int sb_scan_next_many(
         SB_USE(scan ? scan->bus : NULL, sb_scan_next_many(scan, ret_guards, count, ret_count));
         r = count == 0 || !ret_count ? -EINVAL : scan_check_step(scan, ret_guards);
         while (r == 0 && done < count) {
-                r = scan_go_on(scan, &ret_guards[done]);
+                if (!scan_next_short(scan, &ret_guards[done]))
+                        r = scan_go_on(scan, &ret_guards[done]);
                 done += r == 0;
         }
         if (done == 0)

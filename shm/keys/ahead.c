@@ -142,11 +142,11 @@ static void ahead_walk(
 
 /* ---- the stream ---- */
 
-/* The line at @block, and the next one; an address as any. */
-static void ahead_prefetch(const void *block)
+/* What a walk reads of a node; an address as any. Its key is not read: the version has it, too. */
+static void ahead_prefetch_node(const struct sb_node *node)
 {
-        __builtin_prefetch(block);
-        __builtin_prefetch((const unsigned char *)block + SB_LINE);
+        __builtin_prefetch(&node->cell);
+        __builtin_prefetch(&node->next[0]);
 }
 
 /* The next walk begins. The node is on its way since the walk before began. */
@@ -157,7 +157,7 @@ static void ahead_stream_lane(
         lane->steps = 0;
         if (ahead->next) {
                 ahead->next = ahead_follow(segment, &ahead->next->next[ahead->level]);
-                ahead_prefetch(ahead->next);
+                ahead_prefetch_node(ahead->next);
         }
         lane->end = ahead->next;
 }
@@ -208,7 +208,7 @@ static void ahead_stream_step(const struct sb_segment *segment, struct sb_ahead 
                 lane->at = NULL;
                 return;
         }
-        ahead_prefetch(next);
+        ahead_prefetch_node(next);
         lane->at = next;
 }
 
@@ -221,8 +221,10 @@ static void ahead_scout(const struct sb_segment *segment, struct sb_ahead *ahead
         /* Relaxed: a hint. */
         const uint64_t word = *last ? sb_load_relaxed(*last) & SB_OFFSET_MASK : 0;
 
-        if (word)
-                ahead_prefetch(segment->base + word);
+        if (word) {
+                __builtin_prefetch(segment->base + word);
+                __builtin_prefetch(segment->base + word + SB_LINE);
+        }
         ahead->scout_lead++;
         *last = NULL;
         if (!node)

@@ -281,4 +281,31 @@ static inline __attribute__((always_inline)) bool sb_find_hold(struct sb_handle 
         return sb_find_hold_in(handle, sb_find_cell(handle, hash), key, key_len, index, ret);
 }
 
+/* Under a pin: the value of a node's key at a cut that is announced, if that is the newest version,
+ * and is stamped. NULL says nothing about the key. *ret_shape: the version's, checked. */
+static inline __attribute__((always_inline)) struct sb_version *sb_find_plain_in_node(
+        struct sb_handle *handle, const struct sb_node *node, uint64_t cut, uint64_t *ret_shape)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+        struct sb_version *version;
+        uint64_t word, shape;
+
+        if (SB_UNLIKELY(!cell))
+                return NULL;
+        word = sb_pin_load(handle, cell);
+        version = sb_version_at(segment, word & SB_OFFSET_MASK);
+        if (SB_UNLIKELY(!version) || SB_UNLIKELY(word & SB_CELL_FROZEN) ||
+                SB_UNLIKELY(version->node != sb_offset_of(segment, node)))
+                return NULL;
+        shape = sb_version_shape(segment, version);
+        /* A:stamp. Without one, or with an intent's, it counts as above each cut. */
+        if (SB_UNLIKELY(sb_load_acquire(&version->stamp) - 1 >= cut) ||
+                SB_UNLIKELY((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) != SB_VERSION_VALUE) ||
+                SB_UNLIKELY(!SB_SHAPE_KEY_LEN(shape)))
+                return NULL;
+        *ret_shape = shape;
+        return version;
+}
+
 #endif
