@@ -188,6 +188,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
         struct sb_handle *handle = &scan->bus->handle;
         struct sb_node *node = NULL;
 
+        sb_scan_step_forget(scan);
         if (scan->position == AT_NODE)
                 node = sb_node_at(&handle->segment, scan->node);
         for (uint32_t steps = 0;; steps++) {
@@ -315,6 +316,71 @@ static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
         scan_step_bound_end(scan, ret);
 }
 
+#define RUN_LEVEL 2u /* of the node from which a run goes: one in sixteen */
+
+static bool scan_step_is_below(
+        const struct sb_scan *scan, const struct sb_node *node, const struct bound *bound)
+{
+        struct sb_node_key key = sb_node_key(&scan->bus->handle.segment, node);
+        int order;
+
+        if (!key.bytes)
+                return false;
+        order = sb_bytes_compare(key.bytes, key.len, bound->key, bound->len);
+        return order < 0 || (order == 0 && bound->inclusive);
+}
+
+/* The node of the run that is next below @bound; NULL: none is left. */
+static struct sb_node *scan_step_from_run(struct sb_scan *scan, const struct bound *bound)
+{
+        for (; scan->run_count > 0; scan->run_count--) {
+                struct sb_node *node =
+                        sb_node_at(&scan->bus->handle.segment, scan->run[scan->run_count - 1]);
+
+                if (node && scan_step_is_below(scan, node, bound))
+                        return node;
+        }
+        return NULL;
+}
+
+/* Take the run of nodes below @bound, and keep those that have a value in the cut. Return: its
+ * first node; NULL: it is empty. */
+static struct sb_node *scan_step_take_run(
+        struct sb_scan *scan, const struct bound *bound, uint32_t level)
+{
+        struct sb_handle *handle = &scan->bus->handle;
+        struct sb_node *nodes[SB_ORDER_RUN];
+        uint32_t count =
+                sb_order_run_below(handle, bound->key, bound->len, bound->inclusive, level, nodes);
+
+        for (uint32_t i = 0; i < count; i++)
+                if (scan_step_version_of(scan, nodes[i]) || SB_FAULT(SCAN_RUN_OF_ALL))
+                        scan->run[scan->run_count++] = sb_offset_of(&handle->segment, nodes[i]);
+        return count == 0 ? NULL : nodes[0];
+}
+
+/* The node to which a scan that goes down comes next; or one below @bound that has no value in the
+ * cut, as all between the two. NULL: there is none. The first time it is looked for alone, then
+ * from near: a scan for the last key goes no further. */
+static struct sb_node *scan_step_below(struct sb_scan *scan, const struct bound *bound)
+{
+        struct sb_handle *handle = &scan->bus->handle;
+        struct sb_node *node = scan_step_from_run(scan, bound), *first;
+        uint32_t level = scan->runs < RUN_LEVEL ? scan->runs : RUN_LEVEL;
+
+        if (node)
+                return node;
+        scan->runs++;
+        /* Where rules alone keep the cut, no key has to stay. */
+        if (level > 0 && level < handle->segment.height_max && !scan->past) {
+                first = scan_step_take_run(scan, bound, level);
+                node = scan_step_from_run(scan, bound);
+                if (node || (first && scan_step_is_below(scan, first, bound)))
+                        return node ? node : first;
+        }
+        return sb_order_below(handle, bound->key, bound->len, bound->inclusive);
+}
+
 /* Go from @bound, which moves down, to the last key in range below it with a value at the cut. Call
  * it under a pin. @entry: the last entry of the write set there, or NULL. Return: 0 or
  * IN_WRITE_SET: the scan stands before that key; SB_E_NOT_FOUND: before the first one; AGAIN. */
@@ -325,8 +391,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 
         /* Bound: slice. AGAIN: the caller goes on from @bound under another pin. */
         for (uint32_t steps = 0; steps < SB_SCAN_STEPS_MAX; steps++) {
-                struct sb_node *node =
-                        sb_order_below(handle, bound->key, bound->len, bound->inclusive);
+                struct sb_node *node = scan_step_below(scan, bound);
                 struct sb_node_key key = {0};
                 struct sb_version *version;
 

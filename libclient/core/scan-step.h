@@ -9,7 +9,9 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/txn.h"
+#include "shm/base/fault.h"
 #include "shm/keys/ahead.h"
+#include "shm/keys/order.h"
 
 enum sb_scan_position { AT_KEY, AT_NODE, AT_END };
 
@@ -43,6 +45,10 @@ struct sb_scan {
          * to compare with later ones. */
         uint32_t passed;
         bool compares;
+        /* A scan that goes down: nodes below where it stands, ascending. Each has a value in the
+         * cut, and so stays as long as the cut does, under no pin. */
+        uint32_t run_count, runs; /* and how many such runs were taken since it last went up */
+        uint64_t run[SB_ORDER_RUN];
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
         bool bounded; /* the scan's keys are those below end */
@@ -52,6 +58,13 @@ struct sb_scan {
 
 /* Stand right before @key (@after: right behind it); the key need not exist. */
 void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after);
+/* It was moved: nothing is known of what lies below. Fault SCAN_RUN_KEPT: it goes by what was. */
+static inline void sb_scan_step_forget(struct sb_scan *scan)
+{
+        scan->runs = 0;
+        if (!SB_FAULT(SCAN_RUN_KEPT))
+                scan->run_count = 0;
+}
 /* Stand behind the last key. */
 void sb_scan_stand_at_end(struct sb_scan *scan);
 /* Go to the next key, or the one before, and hold its version. Return: as sb_scan_next(); then the

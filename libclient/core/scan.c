@@ -220,8 +220,7 @@ static inline __attribute__((always_inline)) bool scan_next_short(
         struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         if (SB_UNLIKELY(!scan->plain) || SB_UNLIKELY(scan->position != AT_NODE) ||
-                SB_UNLIKELY(scan->left == 0) || SB_UNLIKELY(scan->lapped) ||
-                !sb_scan_step_short(scan, ret_guard))
+                SB_UNLIKELY(scan->left == 0) || !sb_scan_step_short(scan, ret_guard))
                 return false;
         scan->left--;
         return true;
@@ -292,6 +291,7 @@ int sb_scan_seek_end(struct sb_scan *scan)
         r = scan_check(scan);
         if (r != 0)
                 return r;
+        sb_scan_step_forget(scan);
         sb_scan_stand_at_end(scan);
         return 0;
 }
@@ -308,6 +308,7 @@ static int scan_stand(struct sb_scan *scan, struct sb_bytes key, bool behind)
         r = scan_check(scan);
         if (r != 0)
                 return r;
+        sb_scan_step_forget(scan);
         /* Below all keys of the scan it stands before the first one. */
         if (key.len == 0 ||
                 sb_bytes_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)

@@ -231,6 +231,8 @@
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
         X(SCAN_NODE_KEPT, "a scan that leaves a node goes on holding it")                          \
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
+        X(SCAN_RUN_OF_ALL, "a scan that goes down keeps nodes that have no value in its cut")      \
+        X(SCAN_RUN_KEPT, "a scan that was moved up goes down by the nodes of before")              \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
         X(SCAN_END_NOT_NOTED, "of a scan that ends, what lies behind its last key is not noted")   \
         X(SCAN_ENDS_TXN_CUT, "a scan in a transaction gives up the transaction's cut")             \

@@ -130,6 +130,61 @@ struct sb_node *sb_order_below(
         return spot.before;
 }
 
+/* The node of which the link at @level leads past the key; NULL: the index begins with it. */
+static struct sb_node *order_before(
+        const struct sb_segment *segment, const struct spot *spot, uint32_t level)
+{
+        struct sb_word64 *tower = spot->link[level] - level;
+
+        return tower == segment->super->order ? NULL
+                                              : (struct sb_node *)((unsigned char *)tower -
+                                                                   offsetof(struct sb_node, next));
+}
+
+/* Where a way of the run begins, and what it has ahead. */
+static struct sb_node *order_run_begin(struct sb_handle *handle, const struct spot *spot,
+        uint32_t level, struct sb_ahead *ret_ahead)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_node *node = order_before(segment, spot, level);
+        struct sb_word64 *links = node ? node->next : segment->super->order;
+
+        /* Another process may take the node behind out meanwhile: it is a hint. */
+        sb_ahead_begin_at(ret_ahead, SB_AHEAD_NEAR,
+                sb_node_at(segment, sb_pin_load(handle, &links[SB_AHEAD_NEAR]) & SB_OFFSET_MASK));
+        return node ? node : sb_node_at(segment, sb_pin_load(handle, &links[0]) & SB_OFFSET_MASK);
+}
+
+#define RUN_STEPS 256u /* of a way; most are a tenth as long */
+
+uint32_t sb_order_run_below(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool inclusive, uint32_t level, struct sb_node *ret_nodes[SB_ORDER_RUN])
+{
+        struct sb_node *ring[SB_ORDER_RUN], *node;
+        struct sb_ahead ahead;
+        uint32_t count = 0, i;
+        struct spot spot;
+        bool gone = false;
+
+        if (!order_find_spot(handle, key, key_len, inclusive, &spot) || !spot.before)
+                return 0;
+        /* Bound: result. The node before the key alone is the run. */
+        for (node = order_run_begin(handle, &spot, level, &ahead);
+                node && node != spot.behind[0] && !gone && count < RUN_STEPS; count++) {
+                ring[count % SB_ORDER_RUN] = node;
+                if (!sb_ahead_pass(&handle->segment, &ahead))
+                        sb_ahead_nodes(&handle->segment, &ahead, node);
+                node = sb_order_next(handle, node, &gone);
+        }
+        if (gone || node != spot.behind[0] || !count) {
+                ret_nodes[0] = spot.before;
+                return 1;
+        }
+        for (i = count < SB_ORDER_RUN ? count : SB_ORDER_RUN; i; i--)
+                *ret_nodes++ = ring[(count - i) % SB_ORDER_RUN];
+        return count < SB_ORDER_RUN ? count : SB_ORDER_RUN;
+}
+
 struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len)
 {
         struct sb_node *node = sb_order_seek(handle, key, key_len, false);

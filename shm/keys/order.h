@@ -30,6 +30,14 @@ struct sb_node *sb_order_seek(
 struct sb_node *sb_order_below(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive);
 
+/* The last nodes with keys < @key (<= with @inclusive), ascending: those from the last node of
+ * @level on, SB_ORDER_RUN at most. A key that is in the index all the time is among them, if it
+ * lies behind the first. What came meanwhile may be, also where it is not below @key. Return: how
+ * many; 0: there is none. Cost: a way down, and a step for each node. */
+#define SB_ORDER_RUN 32u
+uint32_t sb_order_run_below(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool inclusive, uint32_t level, struct sb_node *ret_nodes[SB_ORDER_RUN]);
+
 /* The next node behind @node; NULL: none. *ret_gone: @node is being removed; its links may lead
  * past what came since, so the walk has to seek anew from its key. */
 struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone);

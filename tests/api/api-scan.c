@@ -6,6 +6,7 @@
 
 #include "shm/base/word.h"
 #include "tests/api/world.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -482,9 +483,175 @@ static void test_scans_are_exact_while_keys_come_and_go(void)
         END();
 }
 
+#define LIST 600u
+
+static uint32_t seed_ = 1;
+
+static uint32_t draw(uint32_t below)
+{
+        seed_ = seed_ * 1664525 + 1013904223;
+        return (uint32_t)((uint64_t)seed_ * below >> 32);
+}
+
+static const char *list_key(uint32_t i, char text[32])
+{
+        snprintf(text, 32, "k%04u", i);
+        return text;
+}
+
+/* The next one that is there, from right before @at (@down: from right before it down); LIST: none.
+ */
+static uint32_t list_step(const bool there[LIST], uint32_t at, bool down)
+{
+        if (!down) {
+                while (at < LIST && !there[at])
+                        at++;
+                return at;
+        }
+        while (at > 0 && !there[at - 1])
+                at--;
+        return at > 0 ? at - 1 : LIST;
+}
+
+/* A scan that goes up and down in runs of any length, and is moved, over keys of which most come or
+ * go under it: as a list of the keys that its cut has. In a transaction, of which every third round
+ * is one, over what it wrote itself, too. */
+static void test_a_scan_goes_up_and_down_as_in_a_list(void)
+{
+        for (uint32_t round = 0; round < 12; round++) {
+                bool there[LIST] = {0}, seen[LIST];
+                struct sb_txn *txn = NULL;
+                struct sb_scan *scan;
+                char key[32], text[2048];
+                uint32_t at = 0;
+
+                BEGIN();
+                /* Few or many, and stretches without any. */
+                for (uint32_t i = 0; i < LIST; i++)
+                        if (draw(4) < 1 + round % 4 && i / 64 % 3 != round % 3) {
+                                CHECK_EQ(put(list_key(i, key)), 0);
+                                there[i] = true;
+                        }
+                for (uint32_t i = 0; i < LIST / 4; i++) {
+                        uint32_t which = draw(LIST);
+
+                        if (there[which])
+                                CHECK_EQ(sb_delete(bus, b(list_key(which, key)), SB_ANY_REV, NULL,
+                                                 NULL),
+                                        0);
+                        there[which] = false;
+                }
+                if (round % 3 == 2)
+                        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+                CHECK_EQ(sb_scan_open(bus, txn, b("k"), &scan), 0);
+                memcpy(seen, there, sizeof(seen));
+                for (uint32_t steps = 0; steps < 4000;) {
+                        uint32_t which = draw(LIST), left = 1 + draw(120);
+                        bool down = draw(2), mine = txn && draw(4) == 0;
+
+                        list_key(which, key);
+                        if (mine) {
+                                CHECK_EQ(seen[which] ? sb_txn_delete(txn, b(key))
+                                                     : sb_txn_set(txn, b(key), b(key)),
+                                        0);
+                                seen[which] = !seen[which];
+                        } else if (there[which]) {
+                                CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+                                there[which] = false;
+                        } else {
+                                CHECK_EQ(put(key), 0);
+                                there[which] = true;
+                        }
+                        if (draw(6) == 0) {
+                                at = draw(LIST);
+                                CHECK_EQ(sb_scan_seek(scan, b(list_key(at, key))), 0);
+                        } else if (draw(12) == 0) {
+                                CHECK_EQ(sb_scan_seek_end(scan), 0);
+                                at = LIST;
+                        }
+                        for (; left > 0; left--, steps++) {
+                                uint32_t found = list_step(seen, at, down);
+
+                                step(scan, down, text);
+                                if (strcmp(text, found == LIST ? "" : list_key(found, key)) != 0)
+                                        TEST_FAIL("round %u: '%s', not '%s'", round, text,
+                                                found == LIST ? "" : key);
+                                at = found == LIST ? down ? 0 : LIST : down ? found : found + 1;
+                                /* Memory of removed keys is taken again. */
+                                if (draw(1500) == 0)
+                                        world_prune(&world, bus);
+                        }
+                }
+                CHECK(!sb_scan_close(scan));
+                sb_txn_end(txn);
+                END();
+        }
+}
+
+/* Keys that had gone before the cut leave their memory to others while the scan goes down. */
+static void test_memory_of_removed_keys_is_taken_while_a_scan_goes_down(void)
+{
+        struct sb_scan *scan, *old;
+        char key[32], text[2048];
+
+        BEGIN();
+        for (uint32_t i = 0; i < LIST; i++)
+                CHECK_EQ(put(list_key(i, key)), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &old), 0); /* keeps the keys */
+        for (uint32_t i = 1; i < LIST; i += 2)
+                CHECK_EQ(sb_delete(bus, b(list_key(i, key)), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        for (uint32_t i = LIST; i > 0; i -= 2) {
+                CHECK(strcmp(prev(scan, text), list_key(i - 2, key)) == 0);
+                if (i % 100 != 50)
+                        continue;
+                old = sb_scan_close(old);
+                for (uint32_t k = 0; k < 4; k++)
+                        world_prune(&world, bus);
+                /* Below all others. */
+                for (uint32_t k = 0; k < LIST; k++) {
+                        snprintf(key, sizeof(key), "a%04u", i / 100 * LIST + k);
+                        CHECK_EQ(put(key), 0);
+                }
+        }
+        CHECK(*prev(scan, text) == '\0');
+        CHECK(!sb_scan_close(scan));
+        END();
+}
+
+static void test_a_limit_counts_each_key(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how), .limit = 150};
+        struct sb_guard guards[8];
+        struct sb_scan *scan;
+        char key[32], text[2048];
+        size_t given;
+
+        BEGIN();
+        for (uint32_t i = 0; i < LIST; i++)
+                CHECK_EQ(put(list_key(i, key)), 0);
+        for (uint32_t many = 0; many < 2; many++) {
+                uint32_t count = 0;
+                int r = 0;
+
+                CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+                while (many && (r = sb_scan_next_many(scan, guards, 8, &given)) == 0)
+                        for (size_t i = 0; i < given; i++, count++)
+                                sb_guard_release(&guards[i]);
+                while (!many && *next(scan, text) != '\0')
+                        count++;
+                CHECK(r == 0 || r == SB_E_NOT_FOUND);
+                CHECK_EQ(count, 150);
+                CHECK(!sb_scan_close(scan));
+        }
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_scan_of_an_empty_bus_ends_at_once_and_stays_ended);
         RUN(test_scan_gives_the_keys_with_the_prefix_in_byte_order);
         RUN(test_seek_goes_forwards_and_backwards_within_the_prefix);
@@ -496,5 +663,8 @@ int main(int argc, char **argv)
         RUN(test_guards_of_a_scan_outlive_it);
         RUN(test_32_scans_can_be_open_and_not_one_more);
         RUN(test_scans_are_exact_while_keys_come_and_go);
+        RUN(test_a_scan_goes_up_and_down_as_in_a_list);
+        RUN(test_memory_of_removed_keys_is_taken_while_a_scan_goes_down);
+        RUN(test_a_limit_counts_each_key);
         return test_end();
 }

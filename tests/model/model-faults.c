@@ -334,6 +334,8 @@ static const struct {
         {SB_FAULT_LOG_PAIR_TORN, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_EARLY, "tests/api/api-faults"},
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
+        {SB_FAULT_SCAN_RUN_KEPT, "tests/api/api-faults"},
+        {SB_FAULT_SCAN_RUN_OF_ALL, "tests/api/api-faults"},
         {SB_FAULT_OLDER_COPY_DROPPED, "tests/api/api-faults"},
         {SB_FAULT_SPARE_UNSYNCED, "tests/power/power-faults"},
         {SB_FAULT_SPELLS_UNCOUNTED, "tests/power/power-ext4-faults"},
