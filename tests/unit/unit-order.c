@@ -468,6 +468,44 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
         }
 }
 
+/* The nodes right below a key, one behind the other; of a beginning that is marked, or of more
+ * nodes of level 0 than a way takes, the one below alone. */
+static void test_a_run_is_the_nodes_right_below_a_key(void)
+{
+        struct sb_node *nodes[900], *run[SB_ORDER_RUN];
+        uint32_t count, longest = 0;
+        char key[12];
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 900; i++) {
+                snprintf(key, sizeof(key), "%04u", i);
+                /* None is higher among the last ones. */
+                nodes[i] = make_text(key, i < 500 ? 1 + (i % 4 == 1) + (i % 48 == 5) : 1);
+                CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+        }
+        for (uint32_t i = 0; i <= 900; i++) {
+                for (uint32_t level = 1; level < 3; level++) {
+                        bool inclusive = i % 2;
+
+                        snprintf(key, sizeof(key), "%04u", inclusive ? i - 1 : i);
+                        count = sb_order_run_below(&reader, key, 4, inclusive, level, run);
+                        longest = count > longest ? count : longest;
+                        CHECK(count <= SB_ORDER_RUN && count <= i && (count > 0 || i == 0));
+                        for (uint32_t k = 0; k < count; k++)
+                                CHECK(run[k] == nodes[i - count + k]);
+                        CHECK(level == 2 || i > 500 || count <= 4);
+                        CHECK(i < 800 || count == 1);
+                }
+        }
+        CHECK_EQ(longest, SB_ORDER_RUN);
+        /* A process was killed behind the mark of the node from which the way goes. */
+        sb_store_relaxed(
+                &nodes[53]->next[0], sb_load_relaxed(&nodes[53]->next[0]) | SB_PREV_MARKED);
+        CHECK_EQ(sb_order_run_below(&reader, "0060", 4, false, 2, run), 1);
+        CHECK(run[0] == nodes[59]);
+        unmake_bus();
+}
+
 /* Whether the scout is where it says, @at being where the walk is. */
 static bool scout_is_ahead(const struct sb_ahead *ahead, struct sb_node *at)
 {
@@ -707,6 +745,7 @@ int main(int argc, char **argv)
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
         RUN(test_a_walk_ends_at_damage_and_says_so);
+        RUN(test_a_run_is_the_nodes_right_below_a_key);
         RUN(test_memory_is_fetched_of_all_nodes_once);
         RUN(test_a_walk_that_was_led_astray_begins_anew);
         RUN(test_no_memory_is_fetched_behind_the_segment);
