@@ -112,9 +112,32 @@ void sb_rules_announce_all(struct sb_handle *handle)
         (void)sb_order_walk(handle, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1, rules_announce_key, NULL);
 }
 
-/* Under a pin: set or take away the flag in a node's cell. Return: false: another process changed
- * the cell first, look again; else the flag is what @kept says, or none is needed. */
-static bool rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept)
+uint64_t sb_rules_copy(uint64_t word, uint64_t tag)
+{
+        uint64_t amount = SB_RULE_VALUE(word), exponent = 0;
+
+        if (SB_RULE_KIND(word) == SB_RULE_NEWEST)
+                return 0;
+        if (SB_RULE_KIND(word) == SB_RULE_SPAN) {
+                for (; amount >> SB_RULE_MANTISSA_BITS; exponent++)
+                        amount = (amount + 1) / 2;
+                amount |= exponent << SB_RULE_MANTISSA_BITS;
+        } else if (amount > UINT32_MAX) {
+                amount = UINT32_MAX;
+        }
+        return SB_RULE_WORD(SB_RULE_KIND(word), SB_RULE_VALUE(tag << SB_RULE_AMOUNT_BITS) | amount);
+}
+
+/* Whether the node has still the copy that this process looked at, or made. */
+static bool rules_is_copy(const struct sb_node *node, uint64_t copy)
+{
+        return sb_load_acquire(&node->rule) == copy; /* A:rule. */
+}
+
+/* Under a pin: set or take away the flag in the cell of a node that has @copy. Return: false:
+ * another process changed the cell or the copy first, look again; else the flag is what the copy
+ * says, or none is needed. */
+static bool rules_flag(struct sb_handle *handle, struct sb_node *node, uint64_t copy)
 {
         struct sb_segment *segment = &handle->segment;
         struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
@@ -125,10 +148,16 @@ static bool rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept
          * of use. */
         if (!word || !head || (word & SB_CELL_FROZEN) || head->node != sb_offset_of(segment, node))
                 return true;
-        if (kept && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
+        /* Behind the load of the word. A process that has copied another rule since then has found
+         * its flag there, perhaps, and does not set it again. */
+        if (!rules_is_copy(node, copy))
+                return false;
+        if (copy && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
                 sb_ring_say_gone(handle, node, head->rev);
+        if (!(word & SB_CELL_KEPT) == !copy)
+                return true;
         /* R:publish > A:publish. The flag alone is new. */
-        return !(word & SB_CELL_KEPT) != kept || sb_cas64_full(cell, word, word ^ SB_CELL_KEPT);
+        return sb_cas64_full(cell, word, word ^ SB_CELL_KEPT) && rules_is_copy(node, copy);
 }
 
 /* Fault KEEP_FLAG_GIVEN_UP: a flag that was lost to another process's write is left out. */
@@ -146,16 +175,19 @@ void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
          * the key, or a rule. A flag that was left out would be a past that the rule claims, and
          * that pruners take away. */
         while (!done) {
-                uint64_t old = sb_load_acquire(&node->rule); /* A:rule. */
+                /* A:rule, both. In this order, and before the look: as rules.h says of the tag. */
+                uint64_t old = sb_load_acquire(&node->rule),
+                         tag = sb_load_acquire(&handle->segment.super->rule_count), copy;
                 struct sb_rule_found found;
                 bool flagged;
 
                 sb_rules_find(handle, key.bytes, key.len, false, &found);
+                copy = sb_rules_copy(found.value.word, tag);
                 /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
-                if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
+                if (old != copy && !sb_cas64_full(&node->rule, old, copy))
                         continue;
-                flagged = rules_flag(handle, node, found.value.word != 0);
-                done = (flagged && old == found.value.word) || rules_give_up(flagged);
+                flagged = rules_flag(handle, node, copy);
+                done = (flagged && old == copy) || rules_give_up(flagged);
         }
 }
 
@@ -197,7 +229,7 @@ uint64_t sb_rules_horizon(struct sb_handle *handle, uint64_t span_ns)
 void sb_rules_keeping(struct sb_handle *handle, const struct sb_node *node, uint64_t bound,
         struct sb_keeping *ret)
 {
-        ret->word = sb_load_acquire(&node->rule);                            /* A:rule. */
+        ret->word = sb_rules_of_node(node);
         ret->floor = sb_load_acquire(&handle->segment.super->history_floor); /* A:history-floor. */
         ret->horizon = 0;
         if (SB_RULE_KIND(ret->word) != SB_RULE_SPAN)

@@ -16,6 +16,15 @@
  * - A process that copies a rule into a node looks the rule up again behind that, until it is what
  *   it copied.
  *
+ * - A copy has a tag: how many rules had been announced when it was made. Once a rule covers a
+ * past, each copy of it is from behind its announcement. So a process that looked at the node
+ * before that, and has another rule in hand, loses its CAS, though the node had the same rule
+ * before.
+ *
+ * - The flag is changed over a word of the cell that was loaded before the node was asked once
+ * more, and the node is asked again behind that: a flag that was taken away for a rule of before
+ * does not stay away.
+ *
  * - The flag is in the cell before the key's placeholder is stamped, hence before anything is
  *   superseded.
  *
@@ -37,6 +46,27 @@ enum sb_rule_kind { SB_RULE_NEWEST, SB_RULE_LAST, SB_RULE_SPAN, SB_RULE_ALL };
 #define SB_RULE_WORD(kind, value) ((uint64_t)(kind) << 62 | (value))
 #define SB_RULE_KIND(word)        ((enum sb_rule_kind)((word) >> 62))
 #define SB_RULE_VALUE(word)       ((word) & ((UINT64_C(1) << 62) - 1))
+
+/* A node's copy of a rule; 0: none applies. kind : 2, tag : 30, amount : 32. The amount of a LAST
+ * is its number, or the most that there is; that of a SPAN is exponent : 6, mantissa : 26, rounded
+ * up. So a copy keeps no less than the rule. */
+#define SB_RULE_AMOUNT_BITS   32
+#define SB_RULE_MANTISSA_BITS 26
+uint64_t sb_rules_copy(uint64_t word, uint64_t tag);
+/* The word of a rule that keeps what the copy says. */
+static inline uint64_t sb_rules_of_copy(uint64_t copy)
+{
+        uint64_t amount = (uint32_t)copy, most = SB_RULE_VALUE(UINT64_MAX);
+
+        if (SB_RULE_KIND(copy) == SB_RULE_SPAN)
+                amount = (amount & ((1u << SB_RULE_MANTISSA_BITS) - 1))
+                         << (amount >> SB_RULE_MANTISSA_BITS);
+        return SB_RULE_WORD(SB_RULE_KIND(copy), amount < most ? amount : most);
+}
+static inline uint64_t sb_rules_of_node(const struct sb_node *node)
+{
+        return sb_rules_of_copy(sb_load_acquire(&node->rule)); /* A:rule. */
+}
 
 /* What a rule's key holds. */
 struct sb_rule_value {

@@ -283,7 +283,7 @@ struct sb_node {
         struct sb_word64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
                                   SB_NODE_GONE. Any process, CAS */
         struct sb_word64 ring; /* offset of the ring of a watched key, or 0; any process, CAS */
-        struct sb_word64 rule; /* of history, SB_RULE_WORD (history/rules.h); any client, CAS */
+        struct sb_word64 rule; /* of history, a copy (history/rules.h); any client, CAS */
         uint64_t hash;
         struct sb_word32 unhooked; /* 0, or the era when the removed node was out of cell and index,
                                       which begins its first grace period; any process, CAS */

@@ -349,7 +349,7 @@ static uint64_t prune_number(struct sb_handle *handle, const struct sb_node *nod
         uint64_t number = 0, rule;
 
         if (word & SB_CELL_KEPT) {
-                rule = sb_load_acquire(&node->rule); /* A:rule. */
+                rule = sb_rules_of_node(node);
                 if (SB_RULE_KIND(rule) != SB_RULE_LAST)
                         return 0;
                 number = SB_RULE_VALUE(rule);
@@ -651,7 +651,7 @@ bool sb_prune_outgrow(struct sb_handle *handle, const struct sb_outgrown *outgro
 
 bool sb_prune_wants_ring(const struct sb_node *node, uint64_t word)
 {
-        uint64_t rule = word & SB_CELL_KEPT ? sb_load_acquire(&node->rule) : 0; /* A:rule. */
+        uint64_t rule = word & SB_CELL_KEPT ? sb_rules_of_node(node) : 0;
 
         return SB_RULE_KIND(rule) == SB_RULE_LAST && SB_RULE_VALUE(rule) > SB_PRUNE_STEPS;
 }
@@ -668,7 +668,7 @@ void sb_prune_give_ring(struct sb_handle *handle, uint64_t cell_number)
         if (!node || (word & SB_CELL_FROZEN) || handle->work.pressed ||
                 !sb_prune_wants_ring(node, word))
                 return;
-        number = SB_RULE_VALUE(sb_load_acquire(&node->rule)); /* A:rule. */
+        number = SB_RULE_VALUE(sb_rules_of_node(node));
         form.slot_count = (uint32_t)number + RING_SPARE;
         size = sb_ring_size(form);
         if (head->rev < number || number > UINT32_MAX - RING_SPARE ||

@@ -57,7 +57,7 @@ static uint64_t word_of(uint32_t i)
 
         sb_pin(&reader);
         node = sb_order_find(&reader, keys[i], len_of(i));
-        word = node ? sb_load_relaxed(&node->rule) : 1;
+        word = node ? sb_rules_of_node(node) : 1;
         sb_unpin(&reader);
         return word;
 }

@@ -255,8 +255,7 @@ static bool says(const char *key, uint64_t word)
         right = sb_key_find(
                 &writer, key, (uint32_t)strlen(key), hash_of(key, (uint32_t)strlen(key)), &spot);
         node = right ? sb_node_at(&writer.segment, spot.head->node) : NULL;
-        right = right && sb_load_relaxed(&node->rule) == word &&
-                !(spot.word & SB_CELL_KEPT) == !word;
+        right = right && sb_rules_of_node(node) == word && !(spot.word & SB_CELL_KEPT) == !word;
         sb_unpin(&writer);
         return right;
 }
@@ -324,7 +323,7 @@ static void test_a_cell_that_is_going_and_a_node_without_one_get_no_flag(void)
         node = sb_node_at(&writer.segment, spot.head->node);
         sb_or_full(spot.cell, SB_CELL_FROZEN);
         sb_rules_apply(&writer, node);
-        CHECK_EQ(sb_load_relaxed(&node->rule), word);
+        CHECK_EQ(sb_rules_of_node(node), word);
         CHECK_EQ(sb_load_relaxed(spot.cell), spot.word | SB_CELL_FROZEN);
         old = sb_exchange_full(&node->cell, SB_NODE_GONE);
         sb_rules_apply(&writer, node);
@@ -402,6 +401,30 @@ static void test_what_a_pruner_is_told_is_what_node_and_bus_say_now(void)
         unmake_bus();
 }
 
+static void test_a_copy_keeps_no_less_than_its_rule_and_hardly_more(void)
+{
+        draw_state = 11;
+        CHECK_EQ(sb_rules_copy(SB_RULE_WORD(SB_RULE_NEWEST, 0), 5), 0);
+        for (uint32_t step = 0; step < 10000; step++) {
+                uint64_t value = step ? draw_word() >> (2 + draw(62)) : SB_RULE_VALUE(UINT64_MAX),
+                         tag = draw_word();
+                uint64_t span = sb_rules_copy(SB_RULE_WORD(SB_RULE_SPAN, value), tag),
+                         last = sb_rules_copy(SB_RULE_WORD(SB_RULE_LAST, value), tag),
+                         all = sb_rules_copy(SB_RULE_WORD(SB_RULE_ALL, 0), tag), kept;
+
+                CHECK_EQ(SB_RULE_KIND(sb_rules_of_copy(span)), SB_RULE_SPAN);
+                kept = SB_RULE_VALUE(sb_rules_of_copy(span));
+                CHECK(kept >= value && kept - value <= value >> 25);
+                CHECK_EQ(sb_rules_of_copy(last),
+                        SB_RULE_WORD(SB_RULE_LAST, value < UINT32_MAX ? value : UINT32_MAX));
+                CHECK_EQ(sb_rules_of_copy(all), SB_RULE_WORD(SB_RULE_ALL, 0));
+                /* Another tag is another copy of the same rule. */
+                CHECK(span != sb_rules_copy(SB_RULE_WORD(SB_RULE_SPAN, value), tag + 1));
+                CHECK(last != sb_rules_copy(SB_RULE_WORD(SB_RULE_LAST, value), tag + 1));
+                CHECK(all != sb_rules_copy(SB_RULE_WORD(SB_RULE_ALL, 0), tag + 1));
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -416,5 +439,6 @@ int main(int argc, char **argv)
         RUN(test_a_cell_that_is_going_and_a_node_without_one_get_no_flag);
         RUN(test_the_horizon_of_a_span_is_the_newest_cut_that_is_older);
         RUN(test_what_a_pruner_is_told_is_what_node_and_bus_say_now);
+        RUN(test_a_copy_keeps_no_less_than_its_rule_and_hardly_more);
         return test_end();
 }
