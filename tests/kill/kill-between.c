@@ -8,16 +8,28 @@
  */
 #include "ring/op/keep.h"
 #include "ring/op/past.h"
+#include "ring/op/prefix.h"
 #include "shm/base/word.h"
+#include "shm/history/named.h"
 #include "shm/history/rules.h"
+#include "shm/keys/index.h"
 #include "shm/keys/order.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
+#include "shm/memory/era.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/notify/hint.h"
+#include "shm/notify/prefix.h"
+#include "shm/notify/unlogged.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/sweep.h"
 #include "tests/harness/step/stepper.h"
 #include "tests/unit/bus.h"
 
@@ -29,6 +41,7 @@ struct race {
         /* there, and at each later one; NULL: the operation ends without another point */
         void (*behind)(void);
         bool (*right)(void); /* behind the operation; @came: whether there was the point */
+        bool bare;           /* the blocks are no key's */
 };
 
 static bool broken; /* what the other client did failed, or was found undone */
@@ -38,11 +51,13 @@ static uint64_t stop_at; /* so many instructions of the operation come first, or
 
 static uintptr_t stopped_before; /* the operation's next instruction there */
 
+static struct step_run run;
+
 static enum step_verdict race_point(void *context, uint64_t number, uintptr_t address)
 {
         const struct race *race = *(const struct race **)context;
 
-        if (number < stop_at)
+        if (number < stop_at || !run.touches)
                 return STEP_ON;
         if (!came) {
                 came = true;
@@ -57,7 +72,7 @@ static enum step_verdict race_point(void *context, uint64_t number, uintptr_t ad
 }
 
 /* One point, or none. Return: NULL, or what is wrong. */
-static const char *race_once(const struct race *race, struct step_run *run)
+static const char *race_once(const struct race *race)
 {
         static struct sb_check_report report;
         enum step_end end;
@@ -65,15 +80,15 @@ static const char *race_once(const struct race *race, struct step_run *run)
         broken = came = looked = false;
         if (!race->begin())
                 return "there is no bus";
-        run->shared = (struct step_memory){writer.segment.base, writer.segment.geometry.size};
-        end = step_run(run);
+        run.shared = (struct step_memory){writer.segment.base, writer.segment.geometry.size};
+        end = step_run(&run);
         if (end != STEP_DONE)
                 return step_end_text(end);
         if (broken)
                 return "the other client was answered wrongly, or the operation was";
         if (!race->right())
                 return "not as it should be behind it";
-        if (sb_check(&writer, false, &report) || report.problem_count)
+        if (!race->bare && (sb_check(&writer, false, &report) || report.problem_count))
                 return report.problems[0];
         unmake_bus();
         return NULL;
@@ -82,15 +97,15 @@ static const char *race_once(const struct race *race, struct step_run *run)
 /* At each point. Return: how many there are; 0: one of them failed. */
 static uint32_t race_all(const struct race *race)
 {
-        struct step_run run = {.operation = race->operation,
+        uint32_t count = 0;
+
+        run = (struct step_run){.operation = race->operation,
                 .point = race_point,
                 .context = &race,
                 .wanted = STEP_TOUCHING,
                 .point_limit = 1000000};
-        uint32_t count = 0;
-
         for (stop_at = 0, came = true; came; stop_at++) {
-                const char *wrong = race_once(race, &run);
+                const char *wrong = race_once(race);
 
                 if (wrong) {
                         TEST_NOTE("point %u, instruction %lu, before %s: %s", count,
@@ -100,6 +115,13 @@ static uint32_t race_all(const struct race *race)
                 count += came;
         }
         return count;
+}
+
+static bool begin_plain(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2};
+
+        return make_bus_of(&wish);
 }
 
 /* ---- rules of history ---- */
@@ -112,9 +134,7 @@ static uint32_t race_all(const struct race *race)
 /* The key "key", for which there is a rule: its own, or that of the prefix "k". */
 static bool begin_ruled(bool prefix)
 {
-        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2};
-
-        return make_bus_of(&wish) && !put(&writer, "key", "1", 1) &&
+        return begin_plain() && !put(&writer, "key", "1", 1) &&
                !sb_keep_write(&writer, "key", prefix ? 1 : 3, prefix, ALL) &&
                !sb_guard_grow(&writer, GUARD);
 }
@@ -197,8 +217,11 @@ static bool has_rule(void)
 
 static void test_a_rule_keeps_what_it_covers_beside_another_one_that_was_about_to_be(void)
 {
-        const struct race race = {
-                begin_with_rule, keep_last, keep_all, overwrite_and_look_back, has_rule};
+        const struct race race = {.begin = begin_with_rule,
+                .operation = keep_last,
+                .beside = keep_all,
+                .behind = overwrite_and_look_back,
+                .right = has_rule};
 
         CHECK(race_all(&race) > 100);
 }
@@ -210,10 +233,455 @@ static bool is_kept_by_its_own(void)
 
 static void test_a_rule_keeps_what_it_covers_beside_the_end_of_a_wider_one(void)
 {
-        const struct race race = {
-                begin_with_wider_rule, end_wider_rule, keep_all, NULL, is_kept_by_its_own};
+        const struct race race = {.begin = begin_with_wider_rule,
+                .operation = end_wider_rule,
+                .beside = keep_all,
+                .right = is_kept_by_its_own};
 
         CHECK(race_all(&race) > 100);
+}
+
+/* ---- units ---- */
+
+#define SMALL 64u /* bytes of a block */
+
+static uint64_t block;    /* alone in its unit */
+static uint64_t other[2]; /* of the other client */
+
+static bool begin_small(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2, .unit_size = 4096};
+
+        other[0] = other[1] = 0;
+        return make_bus_of(&wish);
+}
+
+static bool take(struct sb_handle *handle, uint64_t *ret)
+{
+        return !sb_slab_take(handle, SB_UNIT_VERSIONS, SMALL, 0, ret);
+}
+
+static void give_up_slabs(void)
+{
+        sb_slab_release_all(&writer);
+        sb_slab_release_all(&reader);
+}
+
+static bool begin_with_block(void)
+{
+        if (!begin_small() || !take(&writer, &block))
+                return false;
+        give_up_slabs();
+        return true;
+}
+
+static void clear_block(void *context)
+{
+        (void)context;
+        sb_unit_clear(&reader, block);
+}
+
+static void take_other(void)
+{
+        broken |= !take(&writer, &other[0]);
+}
+
+/* What a client took out of a unit is in a unit that it owns. */
+static bool owns(const struct sb_handle *handle, uint64_t offset)
+{
+        uint64_t word = sb_unit_word(&handle->segment, sb_unit_of(&handle->segment, offset));
+
+        return SB_UNIT_OWNER(word) == sb_unit_owner(handle) &&
+               sb_unit_is_block(&handle->segment, offset, SB_UNIT_VERSIONS, NULL);
+}
+
+static bool other_owns_its_block(void)
+{
+        bool right = !came || owns(&writer, other[0]);
+
+        give_up_slabs();
+        if (came)
+                sb_unit_clear(&writer, other[0]);
+        return right;
+}
+
+static void test_a_unit_that_becomes_empty_stays_with_the_client_that_takes_it(void)
+{
+        const struct race race = {.begin = begin_with_block,
+                .operation = clear_block,
+                .beside = take_other,
+                .right = other_owns_its_block};
+
+        CHECK(race_all(&race) > 3);
+}
+
+/* All units are full but for two in a row, which are a window for a client that waits. */
+static bool begin_with_window(void)
+{
+        uint32_t limit;
+        uint64_t last = 0;
+
+        if (!begin_small())
+                return false;
+        limit = writer.segment.geometry.unit_count - writer.segment.geometry.reserve_count;
+        while (take(&writer, &block))
+                last = block > last ? block : last;
+        give_up_slabs();
+        for (uint32_t unit = sb_unit_of(&writer.segment, last) - 1, i = 0; i < 2; i++)
+                for (uint32_t j = 1; j < 16; j++)
+                        sb_unit_clear(&writer,
+                                sb_unit_offset(&writer.segment, unit + i) + (uint64_t)j * SMALL);
+        sb_window_begin(&reader);
+        return sb_window_take(&reader, 2, limit) == SB_VACANCY_NONE;
+}
+
+static void find_window(void *context)
+{
+        (void)context;
+        (void)sb_window_find(&reader);
+}
+
+static bool window_is_owned(void)
+{
+        bool right = !other[0] || owns(&writer, other[0]);
+        uint32_t i;
+
+        for (i = 0; i < sb_window_count(&reader); i++) {
+                uint64_t word = sb_unit_word(&reader.segment, sb_window_first(&reader) + i);
+
+                right = right && SB_UNIT_OWNER(word) == sb_unit_owner(&reader);
+        }
+        sb_window_end(&reader);
+        give_up_slabs();
+        return right;
+}
+
+/* All are owned by then, perhaps. */
+static void try_to_take_other(void)
+{
+        (void)take(&writer, &other[0]);
+}
+
+static void test_a_unit_that_another_client_takes_is_in_no_window(void)
+{
+        const struct race race = {.begin = begin_with_window,
+                .operation = find_window,
+                .beside = try_to_take_other,
+                .right = window_is_owned,
+                .bare = true};
+
+        CHECK(race_all(&race) > 20);
+}
+
+/* ---- cells ---- */
+
+static struct sb_version *placeholder; /* a second one of the key's node, in a cell of its own */
+static uint64_t placeholder_cell, placeholder_hash;
+
+static bool begin_with_second_placeholder(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2, .bucket_count = 1};
+        struct sb_version *version;
+        uint64_t offset;
+
+        if (!make_bus_of(&wish) || put(&writer, "key", "1", 1) || !(version = find("key")) ||
+                sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(*version) + 3, 0, &offset))
+                return false;
+        placeholder = sb_version_at(&writer.segment, offset);
+        placeholder_hash = sb_hash_key("key", 3, writer.segment.seed);
+        placeholder->rev = 0;
+        placeholder->node = version->node;
+        placeholder->shape = SB_SHAPE(0, 3, SB_VERSION_PLACEHOLDER, writer.slot);
+        sb_store_relaxed(&placeholder->stamp, 0);
+        sb_store_relaxed(&placeholder->prev, 0);
+        sb_pin(&writer);
+        sb_pin_give_birth(&writer, &placeholder->block);
+        sb_unpin(&writer);
+        return !sb_index_insert(&writer, placeholder_hash, offset, &placeholder_cell);
+}
+
+static void confirm(void *context)
+{
+        uint64_t word;
+
+        (void)context;
+        sb_pin(&reader);
+        word = sb_pin_load(&reader, sb_cell_at(&reader.segment, placeholder_cell));
+        if (sb_version_at(&reader.segment, word & SB_OFFSET_MASK) == placeholder)
+                broken |= sb_index_confirm(&reader, placeholder_cell, word);
+        sb_unpin(&reader);
+}
+
+/* It meets the placeholder, too; and the next key has its cell. */
+static void confirm_and_make(void)
+{
+        sb_pin(&writer);
+        broken |= sb_index_confirm_all(&writer, placeholder_hash, placeholder->node, true) != 0;
+        sb_unpin(&writer);
+        broken |= put(&writer, "other", "2", 1) != 0;
+}
+
+static bool both_are_there(void)
+{
+        return find("key") && (!came || find("other"));
+}
+
+static void test_a_cell_that_another_key_has_taken_is_not_emptied(void)
+{
+        const struct race race = {.begin = begin_with_second_placeholder,
+                .operation = confirm,
+                .beside = confirm_and_make,
+                .right = both_are_there};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- marks ---- */
+
+static struct sb_named_value mark, next_mark;
+
+static bool make_mark(struct sb_named_value *ret)
+{
+        uint32_t snapshot;
+        uint64_t cut;
+        bool made = !sb_snapshot_open(&writer, &snapshot, &cut) &&
+                    !sb_named_take(&writer, snapshot, cut, ret);
+
+        if (made)
+                sb_snapshot_close(&writer, snapshot);
+        return made;
+}
+
+static bool begin_with_mark(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2, .mark_count = 1};
+
+        return make_bus_of(&wish) && make_mark(&mark);
+}
+
+static void drop_mark(void *context)
+{
+        (void)context;
+        sb_named_let_go(&reader, &mark);
+}
+
+static void drop_and_make_mark(void)
+{
+        sb_named_let_go(&writer, &mark);
+        broken |= !make_mark(&next_mark);
+}
+
+static bool next_mark_stands(void)
+{
+        bool right = !sb_named_stands(&writer.segment, &mark) &&
+                     (!came || sb_named_stands(&writer.segment, &next_mark));
+
+        if (came)
+                sb_named_let_go(&writer, &next_mark);
+        return right;
+}
+
+static void test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before(void)
+{
+        const struct race race = {.begin = begin_with_mark,
+                .operation = drop_mark,
+                .beside = drop_and_make_mark,
+                .right = next_mark_stands};
+
+        CHECK(race_all(&race) > 1);
+}
+
+/* ---- watches of prefixes ---- */
+
+static struct sb_op_prefix watch;
+
+static void ask_for_all(void *context)
+{
+        (void)context;
+        sb_unlogged_ask_all(&reader.segment);
+}
+
+static void ask_above_a_cut(void *context)
+{
+        (void)context;
+        sb_unlogged_ask_above(&reader.segment, 5);
+}
+
+static void watch_keys(void)
+{
+        broken |= sb_op_prefix_begin(&writer, "k", 1, 1, SB_PREFIX_DEPTH, &watch) != 0;
+}
+
+static bool watch_is_told(void)
+{
+        uint64_t hints = came ? sb_hint_tail(&watch.row) : 0;
+
+        return !came || (!put(&reader, "key", "1", 1) && sb_hint_tail(&watch.row) > hints);
+}
+
+static void test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told(void)
+{
+        static void (*const operations[])(void *) = {ask_for_all, ask_above_a_cut};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                const struct race race = {.begin = begin_plain,
+                        .operation = operations[i],
+                        .beside = watch_keys,
+                        .right = watch_is_told};
+
+                CHECK(race_all(&race) > 1);
+        }
+}
+
+static bool begin_watched(void)
+{
+        return begin_plain() && !put(&writer, "key", "1", 1) &&
+               !sb_op_prefix_begin(&reader, "k", 1, 1, SB_PREFIX_DEPTH, &watch);
+}
+
+static void watch_anew(void *context)
+{
+        (void)context;
+        broken |= !sb_op_prefix_again(&reader, &watch);
+}
+
+/* More than the ring has hints for. */
+static void write_much(void)
+{
+        for (uint32_t i = 0; i < 4 * sb_hint_slots(SB_PREFIX_DEPTH); i++)
+                broken |= put(&writer, i % 2 ? "key" : "kex", "2", 1) != 0;
+}
+
+static bool watch_is_whole(void)
+{
+        bool right = sb_op_prefix_whole(&watch);
+
+        sb_op_prefix_end(&reader, &watch);
+        return right;
+}
+
+static void test_a_watch_of_a_prefix_begins_behind_what_was_given_up(void)
+{
+        const struct race race = {.begin = begin_watched,
+                .operation = watch_anew,
+                .beside = write_much,
+                .right = watch_is_whole};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- writes ---- */
+
+static bool begin_with_two_writes(void)
+{
+        return begin_plain() && !put(&writer, "long-key", "12345678", 8) &&
+               !put(&reader, "long-key", "23456789", 8);
+}
+
+static void overwrite(void *context)
+{
+        (void)context;
+        broken |= put(&reader, "long-key", "34567890", 8) != 0;
+}
+
+static void overwrite_first(void)
+{
+        broken |= put(&writer, "long-key", "45678901", 8) != 0;
+}
+
+static void see_note(void)
+{
+        broken |=
+                sb_load_relaxed(&reader.record->operation) && !sb_load_relaxed(&reader.record->pin);
+}
+
+static bool has_all_writes(void)
+{
+        const struct sb_version *version = find("long-key");
+
+        return version && version->rev == (came ? 4 : 3) &&
+               !sb_load_relaxed(&reader.record->operation);
+}
+
+static void test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin(void)
+{
+        const struct race race = {.begin = begin_with_two_writes,
+                .operation = overwrite,
+                .beside = overwrite_first,
+                .behind = see_note,
+                .right = has_all_writes};
+
+        CHECK(race_all(&race) > 20);
+}
+
+/* ---- births ---- */
+
+static uint32_t birth; /* of the block's next life */
+
+static void pass(uint32_t eras)
+{
+        sb_add_full(&writer.segment.super->era, eras);
+}
+
+static void bear(void)
+{
+        sb_pin(&writer);
+        sb_pin_give_birth(&writer, sb_block_at(&writer.segment, block));
+        sb_unpin(&writer);
+}
+
+static uint32_t read_birth(void)
+{
+        const struct sb_block *at = sb_block_at(&writer.segment, block);
+
+        return sb_load_relaxed(&at->birth);
+}
+
+/* A block that was taken ages ago, and not published. */
+static bool begin_with_old_block(void)
+{
+        if (!begin_small() || !take(&writer, &block))
+                return false;
+        bear();
+        pass(3 * SB_ERA_OLD);
+        birth = 0;
+        sb_sweep_begin(&reader);
+        return true;
+}
+
+static void sweep(void *context)
+{
+        (void)context;
+        sb_sweep(&reader, &(uint32_t){sb_unit_of(&reader.segment, block)}, 1);
+}
+
+static void take_again(void)
+{
+        uint64_t again = 0;
+
+        sb_slab_give_back(&writer, block);
+        broken |= !take(&writer, &again) || again != block;
+        bear();
+        birth = read_birth();
+}
+
+static bool has_its_birth(void)
+{
+        bool right = !came || read_birth() == birth;
+
+        sb_slab_give_back(&writer, block);
+        give_up_slabs();
+        return right;
+}
+
+static void test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_before(void)
+{
+        const struct race race = {.begin = begin_with_old_block,
+                .operation = sweep,
+                .beside = take_again,
+                .right = has_its_birth};
+
+        CHECK(race_all(&race) > 10);
 }
 
 int main(int argc, char **argv)
@@ -221,5 +689,13 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_rule_keeps_what_it_covers_beside_another_one_that_was_about_to_be);
         RUN(test_a_rule_keeps_what_it_covers_beside_the_end_of_a_wider_one);
+        RUN(test_a_unit_that_becomes_empty_stays_with_the_client_that_takes_it);
+        RUN(test_a_unit_that_another_client_takes_is_in_no_window);
+        RUN(test_a_cell_that_another_key_has_taken_is_not_emptied);
+        RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
+        RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
+        RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
+        RUN(test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin);
+        RUN(test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_before);
         return test_end();
 }
