@@ -58,10 +58,11 @@ static struct {
                 LISTEN
         } fails; /* with EPERM */
         unsigned maps;
-        bool locked;    /* the first time that a lock is asked for, another process has it */
-        int lock_fails; /* how each try to lock ends, the second as if a signal came; 0: well */
-        sigset_t held;  /* signals that wait while a process waits for the lock */
-        uint64_t limit; /* of the cgroup; 0: none */
+        bool locked;     /* the first time that a lock is asked for, another process has it */
+        int lock_fails;  /* how each try to lock ends, the second as if a signal came; 0: well */
+        unsigned ending; /* so many looks at the process that has the lock find it ending */
+        sigset_t held;   /* signals that wait while a process waits for the lock */
+        uint64_t limit;  /* of the cgroup; 0: none */
         struct sb_superblock *torn; /* a client damages it, once this engine has opened it */
 } machine;
 
@@ -177,6 +178,28 @@ int __wrap_flock(int fd, int operation)
                 : machine.lock_fails                                        ? machine.lock_fails
                                                                             : EWOULDBLOCK;
         return locked || machine.lock_fails ? -1 : __real_flock(fd, operation);
+}
+
+/* A process has the lock of which the end takes so many looks; then the lock is free. */
+int __real_sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
+int __wrap_sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
+int __wrap_sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
+{
+        if (!machine.ending)
+                return __real_sb_place_supervisor(place, ret_pid);
+        *ret_pid = 1;
+        return 0;
+}
+
+bool __real_sb_place_ending(pid_t pid);
+bool __wrap_sb_place_ending(pid_t pid);
+bool __wrap_sb_place_ending(pid_t pid)
+{
+        if (!machine.ending)
+                return __real_sb_place_ending(pid);
+        if (!--machine.ending)
+                machine.lock_fails = 0;
+        return true;
 }
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -575,6 +598,24 @@ static void test_a_lock_that_was_waited_for_leaves_no_alarm_behind(void)
         close(directory.fd);
 }
 
+/* A killed agentd is outwaited, however long the kernel takes for its memory. */
+static void test_a_lock_is_waited_for_as_long_as_the_process_that_had_it_ends(void)
+{
+        char name[] = "/tmp/statebus-unit-XXXXXX";
+        struct sb_directory directory;
+        struct sb_place place;
+
+        CHECK(mkdtemp(name) && !sb_place_resolve(name, &place));
+        MACHINE(.lock_fails = EWOULDBLOCK, .ending = 100);
+        CHECK_EQ(sb_directory_take(&place, &directory), 0);
+        CHECK(!machine.ending);
+        sb_directory_leave(&directory);
+        close(directory.listen_fd);
+        close(directory.lock_fd);
+        CHECK(!unlinkat(directory.fd, SB_PLACE_LOCK, 0) && !rmdir(name));
+        close(directory.fd);
+}
+
 static int open_fds(void)
 {
         int count = 0;
@@ -839,6 +880,7 @@ int main(int argc, char **argv)
         RUN(test_memory_that_is_gone_ends_the_engines_work_and_not_its_process);
         RUN(test_an_engine_that_cannot_wait_for_all_that_it_serves_does_not_start);
         RUN(test_a_lock_that_was_waited_for_leaves_no_alarm_behind);
+        RUN(test_a_lock_is_waited_for_as_long_as_the_process_that_had_it_ends);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
         RUN(test_a_line_of_any_length_is_one_line_and_ends);
         RUN(test_a_size_is_said_in_the_largest_unit_that_divides_it);

@@ -520,6 +520,21 @@ static void test_a_group_with_too_long_a_name_is_passed_over(void)
         group_files = NULL;
 }
 
+/* Of a longer text so much that a zero behind it has its place still. */
+static void test_of_a_long_list_of_groups_the_beginning_counts(void)
+{
+        static char text[4096 + 1];
+        const struct group_file files[] = {{GROUPS, text}, {TWO "/a/memory.max", "500\n"},
+                {TWO "/ab/memory.max", "700\n"}, {NULL, NULL}};
+        static const char last[] = "0::/ab";
+
+        memset(text, '\n', sizeof(text) - 1);
+        memcpy(text + sizeof(text) - sizeof(last), last, sizeof(last));
+        group_files = files;
+        CHECK_EQ(sb_limit_memory(), 500);
+        group_files = NULL;
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -538,5 +553,6 @@ int main(int argc, char **argv)
         RUN(test_a_process_without_memory_is_ending_and_others_are_not);
         RUN(test_the_least_limit_of_a_group_and_those_above_it_counts);
         RUN(test_a_group_with_too_long_a_name_is_passed_over);
+        RUN(test_of_a_long_list_of_groups_the_beginning_counts);
         return test_end();
 }

@@ -393,6 +393,35 @@ static void test_healed_signs_say_what_the_cells_need_and_nothing_else(void)
         unmake_bus();
 }
 
+/* In a damaged segment, or of what another process is just making: it may be the home's. */
+static void test_a_cell_that_makes_no_sense_keeps_its_bits_in_the_sign(void)
+{
+        struct sb_version *version;
+        uint64_t hash, number;
+        struct sb_node *node;
+
+        for (uint32_t lost = 0; lost < 2; lost++) {
+                CHECK(begin(2));
+                hash = HASH(0x5a5a, 0);
+                for (uint32_t i = 0; i < SB_BUCKET_CELLS; i++)
+                        CHECK(place_new(hash));
+                CHECK((node = make_node(hash)) && (version = make_placeholder(node)));
+                CHECK((number = place(hash, version)) / 8 - 1 == 1);
+                CHECK(sb_index_confirm(&writer, number, word_at(number)));
+                CHECK(sign_of(0) & SB_SIGN_BITS);
+                if (lost) /* the cell names no version, or the version no node */
+                        sb_store_relaxed(sb_cell_at(&writer.segment, number), WORD(0x5a5a, 0x10));
+                else
+                        version->node = 0;
+                sb_index_heal(&writer, 0);
+                CHECK(sign_of(0) & SB_SIGN_CLASS(hash));
+                sb_store_relaxed(sb_cell_at(&writer.segment, number), 0);
+                sb_index_heal(&writer, 0);
+                CHECK(!(sign_of(0) & SB_SIGN_BITS));
+                unmake_bus();
+        }
+}
+
 static void test_behind_a_key_outside_its_home_the_sign_is_healed_wherever_it_was(void)
 {
         for (uint32_t buckets = 2; buckets <= 8; buckets *= 2)
@@ -536,6 +565,7 @@ int main(int argc, char **argv)
         RUN(test_a_floor_only_rises_and_is_its_homes_alone);
         RUN(test_a_key_outside_its_home_is_signed_and_counted_before_it_is_confirmed);
         RUN(test_healed_signs_say_what_the_cells_need_and_nothing_else);
+        RUN(test_a_cell_that_makes_no_sense_keeps_its_bits_in_the_sign);
         RUN(test_behind_a_key_outside_its_home_the_sign_is_healed_wherever_it_was);
         RUN(test_of_two_placeholders_of_a_node_the_first_that_is_asked_for_stays);
         RUN(test_the_placeholder_of_a_node_that_is_gone_goes_too);

@@ -256,6 +256,22 @@ static void test_what_was_refused_is_tried_again_when_nothing_else_is_left(void)
         unmake_bus();
 }
 
+/* The sum of the last one is no cost of the next: what is cheap enough is taken again, though less
+ * lives further down. */
+static void test_a_search_begins_with_nothing_that_lives(void)
+{
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(64));
+        leave_rows(0, limit - 10, 1);
+        leave_rows(limit - 10, limit, 2);
+        for (uint32_t i = 0; i < 3; i++) {
+                begin_wait(10);
+                CHECK_EQ(find_window(), limit - 10);
+                sb_window_end(&writer);
+        }
+        unmake_bus();
+}
+
 static void test_another_size_gives_the_window_up(void)
 {
         CHECK(begin(1 << 20, 1024));
@@ -564,6 +580,7 @@ int main(int argc, char **argv)
         RUN(test_units_of_any_size_in_segments_of_any_size_can_be_a_window);
         RUN(test_a_client_that_does_not_wait_has_no_window);
         RUN(test_what_was_refused_is_tried_again_when_nothing_else_is_left);
+        RUN(test_a_search_begins_with_nothing_that_lives);
         RUN(test_another_size_gives_the_window_up);
         RUN(test_no_other_client_takes_blocks_in_a_window);
         RUN(test_an_operation_that_gives_up_all_its_slabs_keeps_the_window);

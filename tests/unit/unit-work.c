@@ -3,10 +3,14 @@
  * long a sweeper rests after sweeps that free nothing, and that a client beside an observer frees
  * what it replaces without an engine.
  */
+#include "ring/op/keep.h"
 #include "shm/base/word.h"
+#include "shm/history/rules.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/reclaim.h"
@@ -166,6 +170,35 @@ static void test_sweeps_that_free_nothing_are_ever_further_apart(void)
         unmake_bus();
 }
 
+/* The engine's, too, raise the floor of births, and that of history where more is kept than may be:
+ * and what lies below that is there for the next sweep to free. */
+static void test_a_sweep_of_the_engines_raises_floors_and_is_followed_by_the_next_one(void)
+{
+        struct sb_superblock *super;
+        uint64_t history, births;
+        uint32_t cursor = 0;
+
+        CHECK(make_bus(1 << 20));
+        super = writer.segment.super;
+        CHECK(!sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        for (uint32_t i = 0; i < 100; i++) {
+                CHECK(!put(&writer, "k", "1", 1));
+                sb_clock_take_cut(&writer);
+        }
+        sb_work_all(&writer, false);
+        while (reader.work.rest == 0)
+                rest_of_sweeps(&cursor);
+        history = sb_load_relaxed(&super->history_floor);
+        births = sb_load_relaxed(&super->birth_floor);
+        sb_store_relaxed(&super->history_limit, 1);
+        sb_add_full(&super->era, 3 * SB_ERA_OLD);
+        rest_of_sweeps(&cursor);
+        CHECK(sb_load_relaxed(&super->history_floor) > history);
+        CHECK(sb_load_relaxed(&super->birth_floor) > births);
+        CHECK_EQ(reader.work.rest, 0);
+        unmake_bus();
+}
+
 static void test_a_sweep_without_blocks_is_so_many_ticks(void)
 {
         uint32_t cursor = 5, ticks = 0;
@@ -279,6 +312,7 @@ int main(int argc, char **argv)
         RUN(test_between_laps_a_client_frees_what_it_retired_itself);
         RUN(test_laps_that_free_nothing_are_ever_further_apart);
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
+        RUN(test_a_sweep_of_the_engines_raises_floors_and_is_followed_by_the_next_one);
         RUN(test_a_sweep_without_blocks_is_so_many_ticks);
         RUN(test_an_engine_with_nothing_to_do_sweeps_nothing);
         RUN(test_what_was_kept_for_a_cut_that_ends_is_found_by_a_sweep);
