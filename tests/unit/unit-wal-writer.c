@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agentd/wal/wal-uring.h"
 #include "agentd/wal/wal-backend.h"
 #include "ring/wal/wal-file.h"
 #include "tests/harness/test.h"
@@ -357,12 +358,12 @@ static void test_a_short_write_is_a_failed_one_with_the_uring_back_end(void)
 
 /* ---- a kernel that permits no io_uring ---- */
 
-/* The system call fails with @error from here on. */
-static bool forbid_uring(int error)
+/* The system call with this number fails with @error from here on. */
+static bool forbid(uint32_t number, int error)
 {
         struct sock_filter code[] = {
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
@@ -375,7 +376,7 @@ static bool forbid_uring(int error)
 /* In a process of its own. Return: 0: as it should be; 77: there are no filters here. */
 static int try_forbidden(int error, const char *word)
 {
-        if (!forbid_uring(error))
+        if (!forbid(SYS_io_uring_setup, error))
                 return 77;
         if (begin_log(SB_WAL_URING))
                 return 1;
@@ -405,6 +406,45 @@ static void test_without_io_uring_auto_says_why_and_writes_all_the_same(void)
                         TEST_SKIP("filters of system calls are not permitted here");
                 CHECK_EQ(WEXITSTATUS(status), 0);
         }
+}
+
+/* In a process of its own. Return: as try_forbidden(). */
+static int try_unregistered(void)
+{
+        struct sb_wal_io uring;
+        int file, other;
+
+        if (sb_wal_uring_open(dir, &uring))
+                return 1;
+        if (!forbid(SYS_io_uring_register, ENFILE))
+                return 77;
+        for (uint32_t i = 0; i < 100; i++)
+                if (uring.create(uring.context, "wal-1", &file) != -ENFILE ||
+                        uring.unlink(uring.context, "wal-1"))
+                        return 2;
+        /* It has the number of the last one, and no file of the back end's has. */
+        other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        uring.fini(uring.context);
+        return other >= 0 && fcntl(other, F_GETFD) >= 0 ? 0 : 3;
+}
+
+static void test_a_file_that_cannot_be_registered_is_closed_once_and_takes_no_place(void)
+{
+        int status = -1;
+        pid_t pid;
+
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0);
+        pid = fork();
+        if (!pid)
+                _exit(try_unregistered());
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+        scratch_remove(dir, path);
+        if (WEXITSTATUS(status) == 77)
+                TEST_SKIP("filters of system calls are not permitted here");
+        CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
 /* What each process with a log has: its files, and those of an earlier one that it put aside. */
@@ -463,6 +503,7 @@ int main(int argc, char **argv)
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
+        RUN(test_a_file_that_cannot_be_registered_is_closed_once_and_takes_no_place);
         RUN(test_a_scratch_directory_goes_with_what_was_put_aside_in_it);
         RUN(test_a_scratch_directory_goes_with_its_process_and_no_child_takes_it_along);
         return test_end();
