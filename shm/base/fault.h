@@ -27,6 +27,7 @@
         X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
         X(LOOK_UNFLUSHED, "a look at all pins does not flush the other processes' stores")         \
         X(PINS_READ_EARLY, "a reclaimer reads the pins, and then flushes the stores of others")    \
+        X(FREE_BY_DATE_ALONE, "a reclaimer takes a free block for one that waits, by its date")    \
         X(FREE_TWO_WINNERS, "a reclaimer clears the bit without winning the retire word")          \
         X(UNLINK_UNMARKED, "a version is unlinked without marking its own prev")                   \
         X(UNLINK_BEFORE_DYING, "a version is unlinked before its retire word says so")             \
@@ -215,6 +216,8 @@
         X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
         X(WATCHED_IN_HAND, "a short write takes for its own what a watch keeps")                   \
         X(KEEP_BEGINS_ANEW, "a rule that stands is written again, and covers nothing of before")   \
+        X(KEEP_COPY_UNTAGGED, "a node's copy of a rule is the same behind another rule")           \
+        X(KEEP_FLAG_UNASKED, "a rule's flag is changed without a second look at the node")         \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \

@@ -131,7 +131,7 @@ uint64_t sb_rules_copy(uint64_t word, uint64_t tag)
 /* Whether the node has still the copy that this process looked at, or made. */
 static bool rules_is_copy(const struct sb_node *node, uint64_t copy)
 {
-        return sb_load_acquire(&node->rule) == copy; /* A:rule. */
+        return sb_load_acquire(&node->rule) == copy || SB_FAULT(KEEP_FLAG_UNASKED); /* A:rule. */
 }
 
 /* Under a pin: set or take away the flag in the cell of a node that has @copy. Return: false:
@@ -166,6 +166,12 @@ static bool rules_give_up(bool flagged)
         return SB_FAULT(KEEP_FLAG_GIVEN_UP) && !flagged;
 }
 
+/* Fault KEEP_COPY_UNTAGGED. */
+static uint64_t rules_fault_tag(uint64_t tag)
+{
+        return SB_FAULT(KEEP_COPY_UNTAGGED) ? 0 : tag;
+}
+
 void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
 {
         struct sb_node_key key = sb_node_key(&handle->segment, node);
@@ -182,7 +188,7 @@ void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
                 bool flagged;
 
                 sb_rules_find(handle, key.bytes, key.len, false, &found);
-                copy = sb_rules_copy(found.value.word, tag);
+                copy = sb_rules_copy(found.value.word, rules_fault_tag(tag));
                 /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
                 if (old != copy && !sb_cas64_full(&node->rule, old, copy))
                         continue;

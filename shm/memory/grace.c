@@ -57,13 +57,50 @@ static bool grace_node_waits(const struct sb_limbo_entry *entry, struct sb_node 
         return waits;
 }
 
+/* Which bit of its unit's bitmap is the block's. Of a large one the first: it begins the unit. */
+static uint32_t grace_index_of(const struct sb_segment *segment, const struct sb_limbo_entry *entry)
+{
+        uint64_t within = sb_limbo_offset(entry) - segment->geometry.units_at;
+        uint32_t class_ = entry->unit_kind & 63;
+
+        if (class_ >= segment->class_count)
+                return 0;
+        /* Exact: the distance is a multiple of the size, and less than 2^32. */
+        return (uint32_t)((within & (segment->geometry.unit_size - 1)) *
+                                  segment->class_inverse[class_] >>
+                          32);
+}
+
+/* Whether the block is taken. A free one has a word of any life, and what its unit held meanwhile
+ * may look like any date; a block that is taken again has its words reset before its bit is set. So
+ * the bit is asked before the words that count: of a node in its first grace period those of this
+ * look, of all else the date, when the retire word is won. */
+static bool grace_is_taken(const struct sb_segment *segment, const struct sb_limbo_entry *entry)
+{
+        uint32_t index = grace_index_of(segment, entry);
+        const struct sb_word64 *bits =
+                sb_unit_bitmap(segment, sb_unit_of(segment, sb_limbo_offset(entry)));
+
+        return SB_FAULT(FREE_BY_DATE_ALONE) ||
+               (sb_load_acquire(&bits[index / 64]) >> (index % 64) & 1); /* A:block-taken. */
+}
+
+bool sb_grace_may_go(const struct sb_handle *handle, const struct sb_limbo_entry *entry)
+{
+        /* In the era behind the date another process can free the block; in the next one its unit
+         * can begin another life, and behind that, as a part of a large block, one of this kind. */
+        return SB_LIKELY(sb_pin_era(handle) - entry->era < 2) ||
+               grace_is_taken(&handle->segment, entry);
+}
+
 /* Whether the words of an entry's block are as they were dated. */
-static bool grace_words_wait(const struct sb_limbo_entry *entry, struct sb_block *block)
+static bool grace_words_wait(
+        const struct sb_handle *handle, const struct sb_limbo_entry *entry, struct sb_block *block)
 {
         if (!(entry->offset & SB_LIMBO_FIRST_GRACE))
                 /* A:retire. Of this life. */
                 return sb_load_acquire(&block->retire) == sb_era_low(entry->era);
-        return grace_node_waits(entry, (struct sb_node *)block);
+        return sb_grace_may_go(handle, entry) && grace_node_waits(entry, (struct sb_node *)block);
 }
 
 /* Whether no process has brought the block further. The unit has its kind and class of then before
@@ -76,7 +113,7 @@ static bool grace_still_waits(
         uint64_t offset = sb_limbo_offset(entry);
 
         return sb_unit_kind_of(&handle->segment, offset) == entry->unit_kind &&
-               grace_words_wait(entry, block) &&
+               grace_words_wait(handle, entry, block) &&
                sb_unit_kind_of(&handle->segment, offset) == entry->unit_kind;
 }
 
@@ -84,16 +121,12 @@ static bool grace_still_waits(
 static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_entry *entry)
 {
         uint64_t within = sb_limbo_offset(entry) - segment->geometry.units_at;
-        uint32_t class_ = entry->unit_kind & 63, index = 0;
 
-        if (class_ < segment->class_count)
-                index = (uint32_t)(within & (segment->geometry.unit_size - 1)) /
-                        segment->class_size[class_];
         __builtin_prefetch(segment->base + sb_limbo_offset(entry), 1);
         __builtin_prefetch(
                 segment->base + segment->geometry.bitmaps_at +
                         (within >> segment->unit_shift) * segment->geometry.bitmap_stride +
-                        index / 8,
+                        grace_index_of(segment, entry) / 8,
                 1);
 }
 

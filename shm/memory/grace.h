@@ -36,6 +36,9 @@ struct sb_grace {
 void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret);
 /* Take the next entry out of limbo that was free to go at that look. False: none is left. */
 bool sb_grace_next(struct sb_handle *handle, struct sb_grace *grace, struct sb_limbo_entry *ret);
+/* Under that pin, before the retire word of an entry's block is won: whether the block is taken, so
+ * that a date there is one. */
+bool sb_grace_may_go(const struct sb_handle *handle, const struct sb_limbo_entry *entry);
 /* To be called after the pin: close the gaps in limbo, and set when the next look is due. */
 void sb_grace_end(struct sb_handle *handle);
 

@@ -162,7 +162,7 @@ static uint64_t reclaim_look(struct sb_handle *handle, bool again)
                 else if (entry.offset & SB_LIMBO_FIRST_GRACE)
                         sb_key_second_look(handle,
                                 sb_node_at(&handle->segment, entry.offset & ~SB_LIMBO_FIRST_GRACE));
-                else
+                else if (sb_grace_may_go(handle, &entry))
                         freed += reclaim_free_one(handle, &entry);
         }
         sb_store_release(&handle->record->freeing, 0); /* R:freed. After the last bit. */

@@ -18,6 +18,7 @@
 #include "shm/layout/report.h"
 #include "shm/memory/era.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
@@ -29,7 +30,9 @@
 #include "shm/notify/prefix.h"
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/check.h"
+#include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/step/stepper.h"
 #include "tests/unit/bus.h"
 
@@ -373,6 +376,113 @@ static void test_a_unit_that_another_client_takes_is_in_no_window(void)
         CHECK(race_all(&race) > 20);
 }
 
+/* ---- blocks ---- */
+
+#define LARGE 2048u /* bytes of a value where small blocks were */
+
+static uint32_t date; /* of the block */
+
+static void pass(uint32_t eras)
+{
+        sb_add_full(&writer.segment.super->era, eras);
+}
+
+/* Return: whether so many small blocks are taken of the first four of this unit. */
+static bool take_some(uint64_t first, uint32_t count)
+{
+        uint64_t at;
+
+        for (uint32_t i = 0; i < count; i++)
+                if (!take(&writer, &at) || at < first || at >= first + 4 * SMALL)
+                        return false;
+        return true;
+}
+
+static void clear(uint64_t first, uint64_t size, uint32_t count)
+{
+        give_up_slabs();
+        while (count--)
+                sb_unit_clear(&writer, first + count * size);
+        pass(2);
+}
+
+/* All is full but one unit. Return: where that begins; 0: there is none. */
+static uint64_t leave_one_unit(void)
+{
+        uint64_t at, last = 0;
+
+        if (!begin_small())
+                return 0;
+        while (!sb_slab_take(&writer, SB_UNIT_VERSIONS, LARGE, 0, &at))
+                last = sb_unit_offset(&writer.segment, sb_unit_of(&writer.segment, at));
+        clear(last, LARGE, 2);
+        return last;
+}
+
+/* The block is dated, and the reader waits for its grace period; another client frees it. */
+static bool free_beside_the_reader(uint64_t first)
+{
+        struct sb_block *dated = sb_block_at(&writer.segment, block);
+        uint32_t unit = sb_unit_of(&writer.segment, first);
+
+        pass(2);
+        sb_store_relaxed(&dated->retire, SB_RETIRE_DYING);
+        sb_limbo_date(&reader, dated);
+        date = sb_load_relaxed(&dated->retire);
+        pass(2);
+        sb_sweep_begin(&writer);
+        sb_sweep(&writer, &unit, 1);
+        return !sb_unit_is_block(&writer.segment, block, SB_UNIT_VERSIONS, NULL);
+}
+
+/* Then the unit has a large block, of which all bytes look like that date; and then small ones
+ * again: two are taken, and the one that the reader waits for is free. */
+static bool begin_with_bytes_of_a_date(void)
+{
+        uint64_t first = leave_one_unit(), at;
+
+        block = first + 3 * SMALL;
+        if (!first || !take_some(first, 4))
+                return false;
+        give_up_slabs();
+        if (!free_beside_the_reader(first))
+                return false;
+        clear(first, SMALL, 3);
+        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, LARGE, 0, &at))
+                return false;
+        for (uint32_t i = 0; i < LARGE; i += sizeof(date))
+                memcpy(writer.segment.base + first + i, &date, sizeof(date));
+        clear(first, LARGE, 2);
+        return take_some(first, 2);
+}
+
+static void free_waiting(void *context)
+{
+        (void)context;
+        sb_reclaim_free(&reader);
+}
+
+static void take_two(void)
+{
+        broken |= !take(&writer, &other[0]) || !take(&writer, &other[1]);
+}
+
+static bool other_owns_its_blocks(void)
+{
+        return !came || (owns(&writer, other[0]) && owns(&writer, other[1]));
+}
+
+static void test_what_looks_like_a_date_in_a_free_block_is_none(void)
+{
+        const struct race race = {.begin = begin_with_bytes_of_a_date,
+                .operation = free_waiting,
+                .beside = take_two,
+                .right = other_owns_its_blocks,
+                .bare = true};
+
+        CHECK(race_all(&race) > 10);
+}
+
 /* ---- cells ---- */
 
 static struct sb_version *placeholder; /* a second one of the key's node, in a cell of its own */
@@ -618,11 +728,6 @@ static void test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin(vo
 
 static uint32_t birth; /* of the block's next life */
 
-static void pass(uint32_t eras)
-{
-        sb_add_full(&writer.segment.super->era, eras);
-}
-
 static void bear(void)
 {
         sb_pin(&writer);
@@ -687,10 +792,12 @@ static void test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_befor
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_rule_keeps_what_it_covers_beside_another_one_that_was_about_to_be);
         RUN(test_a_rule_keeps_what_it_covers_beside_the_end_of_a_wider_one);
         RUN(test_a_unit_that_becomes_empty_stays_with_the_client_that_takes_it);
         RUN(test_a_unit_that_another_client_takes_is_in_no_window);
+        RUN(test_what_looks_like_a_date_in_a_free_block_is_none);
         RUN(test_a_cell_that_another_key_has_taken_is_not_emptied);
         RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
