@@ -435,25 +435,52 @@ static bool free_beside_the_reader(uint64_t first)
         return !sb_unit_is_block(&writer.segment, block, SB_UNIT_VERSIONS, NULL);
 }
 
-/* Then the unit has a large block, of which all bytes look like that date; and then small ones
- * again: two are taken, and the one that the reader waits for is free. */
-static bool begin_with_bytes_of_a_date(void)
+/* Values of the unit that take all of it, and all bytes of which look like that date. */
+#define VALUE 1024u
+
+static void write_values(uint64_t first)
 {
-        uint64_t first = leave_one_unit(), at;
+        for (uint32_t i = 0; i < 4 * VALUE; i += sizeof(date))
+                memcpy(writer.segment.base + first + i, &date, sizeof(date));
+}
+
+static bool take_values(uint64_t first)
+{
+        uint64_t at;
+
+        for (uint32_t i = 0; i < 4; i++)
+                if (sb_slab_take(&writer, SB_UNIT_VERSIONS, VALUE, 0, &at) || at < first ||
+                        at >= first + 4 * VALUE)
+                        return false;
+        return true;
+}
+
+/* Then the unit has such values, and then it is empty. */
+static uint64_t begin_behind_values(void)
+{
+        uint64_t first = leave_one_unit();
 
         block = first + 3 * SMALL;
         if (!first || !take_some(first, 4))
-                return false;
+                return 0;
         give_up_slabs();
         if (!free_beside_the_reader(first))
-                return false;
+                return 0;
         clear(first, SMALL, 3);
-        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, LARGE, 0, &at))
-                return false;
-        for (uint32_t i = 0; i < LARGE; i += sizeof(date))
-                memcpy(writer.segment.base + first + i, &date, sizeof(date));
-        clear(first, LARGE, 2);
-        return take_some(first, 2);
+        if (!take_values(first))
+                return 0;
+        write_values(first);
+        clear(first, VALUE, 4);
+        return first;
+}
+
+/* And then it has small blocks again: two are taken, and the one that the reader waits for is free.
+ */
+static bool begin_with_bytes_of_a_date(void)
+{
+        uint64_t first = begin_behind_values();
+
+        return first && take_some(first, 2);
 }
 
 static void free_waiting(void *context)
@@ -481,6 +508,74 @@ static void test_what_looks_like_a_date_in_a_free_block_is_none(void)
                 .bare = true};
 
         CHECK(race_all(&race) > 10);
+}
+
+/* Small blocks come there when the reader has pinned, in a later era; and so many accesses behind
+ * that they go, and values come. */
+static uint32_t lives_end;
+static uint64_t lives_unit;
+static bool lives_values; /* they could be taken */
+
+static enum step_verdict lives_point(void *context, uint64_t number, uintptr_t address)
+{
+        (void)context, (void)number;
+        stopped_before = address;
+        if (!run.touches || !sb_load_relaxed(&reader.record->pin))
+                return STEP_ON;
+        if (!came) {
+                came = true;
+                pass(1);
+                broken |= !take_some(lives_unit, 2);
+                return STEP_ON;
+        }
+        if (lives_end--)
+                return STEP_ON;
+        looked = true;
+        clear(lives_unit, SMALL, 2);
+        lives_values = take_values(lives_unit);
+        if (lives_values)
+                write_values(lives_unit);
+        return STEP_STOP;
+}
+
+static bool values_are_whole(void)
+{
+        for (uint32_t i = 0; i < 4 * VALUE; i += sizeof(date))
+                if (memcmp(writer.segment.base + lives_unit + i, &date, sizeof(date)))
+                        return false;
+        for (uint32_t i = 0; i < 4; i++)
+                if (!sb_unit_is_block(
+                            &writer.segment, lives_unit + i * VALUE, SB_UNIT_VERSIONS, NULL))
+                        return false;
+        return true;
+}
+
+/* What is found before the pin covers it counts for nothing: behind it the pin keeps the unit. */
+static void test_what_looks_like_a_date_in_a_unit_that_changes_is_none(void)
+{
+        uint32_t values = 0, kept_out = 0;
+
+        looked = true;
+        for (uint32_t end = 0; looked; end++) {
+                broken = came = looked = lives_values = false;
+                lives_end = end;
+                lives_unit = begin_behind_values();
+                CHECK(lives_unit);
+                run = (struct step_run){.operation = free_waiting,
+                        .point = lives_point,
+                        .wanted = STEP_TOUCHING,
+                        .shared = {writer.segment.base, writer.segment.geometry.size},
+                        .point_limit = 1000000};
+                CHECK_EQ(step_run(&run), STEP_DONE);
+                CHECK(came && !broken);
+                if (lives_values && !values_are_whole())
+                        TEST_FAIL("access %u behind the pin, before %s", end,
+                                step_where(stopped_before));
+                values += lives_values;
+                kept_out += looked && !lives_values;
+                unmake_bus();
+        }
+        CHECK(values > 0 && kept_out > 0);
 }
 
 /* ---- cells ---- */
@@ -798,6 +893,7 @@ int main(int argc, char **argv)
         RUN(test_a_unit_that_becomes_empty_stays_with_the_client_that_takes_it);
         RUN(test_a_unit_that_another_client_takes_is_in_no_window);
         RUN(test_what_looks_like_a_date_in_a_free_block_is_none);
+        RUN(test_what_looks_like_a_date_in_a_unit_that_changes_is_none);
         RUN(test_a_cell_that_another_key_has_taken_is_not_emptied);
         RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
