@@ -13,9 +13,12 @@
  *                                        any writes are lost, drawn by SEED, and each write from
  *                                        now on is; SEED 0: all of them
  *     on                                 writes are taken again
+ *     slow write|fsync MS                calls of this kind take so long, also one that has begun;
+ *                                        0: they do not
  *
- * It runs in the foreground, in one thread, and ends when it is unmounted, when its parent dies or
- * by SIGTERM. A write is durable by the next fsync that does not fail. It is kept in memory until
+ * It runs in the foreground, and ends when it is unmounted, when its parent dies or by SIGTERM. A
+ * call holds the mutex, but not while it is slow: so commands are taken meanwhile. A write is
+ * durable by the next fsync that does not fail. It is kept in memory until
  * then, with what was there before, so that it can be undone. BACKING itself is never synced: it is
  * this disk that loses power, not the machine. A write that fails has done nothing.
  */
@@ -25,6 +28,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,6 +36,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMAND_MAX 128
@@ -61,7 +66,11 @@ static struct {
         enum faulty_kind kind;
         uint64_t nth, times; /* nth 0: nothing is to */
         int error;
+        uint64_t slow_ms[FAULTY_KINDS];
 } disk;
+
+static pthread_mutex_t disk_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t disk_told; /* how slow it is */
 
 /* ---- faults ---- */
 
@@ -75,6 +84,30 @@ static int faulty_disk_count(enum faulty_kind kind)
                 return 0;
         disk.failed++;
         return -disk.error;
+}
+
+/* ---- time ---- */
+
+static uint64_t faulty_disk_now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Takes as long as the disk is told to, with the mutex given back. */
+static void faulty_disk_take_time(enum faulty_kind kind)
+{
+        uint64_t begun = faulty_disk_now_ms(), end;
+        struct timespec until;
+
+        /* A command may have changed it meanwhile. */
+        while (faulty_disk_now_ms() < (end = begun + disk.slow_ms[kind])) {
+                until.tv_sec = (time_t)(end / 1000);
+                until.tv_nsec = (long)(end % 1000) * 1000000;
+                pthread_cond_timedwait(&disk_told, &disk_mutex, &until);
+        }
 }
 
 /* ---- power ---- */
@@ -135,12 +168,17 @@ static int faulty_disk_lose_power(uint64_t seed)
 
 static int faulty_disk_command(const char *text)
 {
-        unsigned long long nth, times, seed;
+        unsigned long long nth, times, seed, ms;
         char kind[8];
         int error;
 
         if (!strcmp(text, "on\n")) {
                 disk.off = false;
+                return 0;
+        }
+        if (sscanf(text, "slow %7s %llu", kind, &ms) == 2) {
+                disk.slow_ms[strcmp(kind, "fsync") ? FAULTY_WRITE : FAULTY_FSYNC] = ms;
+                pthread_cond_broadcast(&disk_told);
                 return 0;
         }
         if (sscanf(text, "off %llu", &seed) == 1)
@@ -216,8 +254,12 @@ static int faulty_disk_read(
         ssize_t n;
 
         (void)unused;
-        if (faulty_disk_is_control(path))
-                return faulty_disk_say(ret_bytes, len, offset);
+        if (faulty_disk_is_control(path)) {
+                pthread_mutex_lock(&disk_mutex);
+                n = faulty_disk_say(ret_bytes, len, offset);
+                pthread_mutex_unlock(&disk_mutex);
+                return (int)n;
+        }
         n = pread(disk.fd, ret_bytes, len, offset);
         return n < 0 ? -errno : (int)n;
 }
@@ -231,19 +273,18 @@ static int faulty_disk_control(const char *bytes, size_t len)
                 return -EINVAL;
         memcpy(text, bytes, len);
         text[len] = 0;
+        pthread_mutex_lock(&disk_mutex);
         r = faulty_disk_command(text);
+        pthread_mutex_unlock(&disk_mutex);
         return r ? r : (int)len;
 }
 
-static int faulty_disk_write(const char *path, const char *bytes, size_t len, off_t offset,
-        struct fuse_file_info *unused)
+static int faulty_disk_take(const char *bytes, size_t len, off_t offset)
 {
         ssize_t n;
         int r;
 
-        (void)unused;
-        if (faulty_disk_is_control(path))
-                return faulty_disk_control(bytes, len);
+        faulty_disk_take_time(FAULTY_WRITE);
         if (disk.off)
                 return (int)len;
         if (offset + (off_t)len > disk.size)
@@ -256,17 +297,44 @@ static int faulty_disk_write(const char *path, const char *bytes, size_t len, of
         return n < 0 ? -errno : (int)n;
 }
 
+static int faulty_disk_write(const char *path, const char *bytes, size_t len, off_t offset,
+        struct fuse_file_info *unused)
+{
+        int r;
+
+        (void)unused;
+        if (faulty_disk_is_control(path))
+                return faulty_disk_control(bytes, len);
+        pthread_mutex_lock(&disk_mutex);
+        r = faulty_disk_take(bytes, len, offset);
+        pthread_mutex_unlock(&disk_mutex);
+        return r;
+}
+
+static int faulty_disk_flush(void)
+{
+        int r;
+
+        faulty_disk_take_time(FAULTY_FSYNC);
+        if (disk.off)
+                return 0;
+        r = faulty_disk_count(FAULTY_FSYNC);
+        if (!r)
+                faulty_disk_forget();
+        return r;
+}
+
 static int faulty_disk_fsync(const char *path, int datasync, struct fuse_file_info *unused)
 {
         int r;
 
         (void)unused;
         (void)datasync;
-        if (faulty_disk_is_control(path) || disk.off)
+        if (faulty_disk_is_control(path))
                 return 0;
-        r = faulty_disk_count(FAULTY_FSYNC);
-        if (!r)
-                faulty_disk_forget();
+        pthread_mutex_lock(&disk_mutex);
+        r = faulty_disk_flush();
+        pthread_mutex_unlock(&disk_mutex);
         return r;
 }
 
@@ -281,7 +349,8 @@ static const struct fuse_operations faulty_disk_operations = {
 
 int main(int argc, char **argv)
 {
-        char *options[] = {argv[0], "-f", "-s", argc == 3 ? argv[2] : NULL, NULL};
+        char *options[] = {argv[0], "-f", argc == 3 ? argv[2] : NULL, NULL};
+        pthread_condattr_t clock;
         pid_t parent = getppid();
 
         if (argc != 3) {
@@ -296,5 +365,8 @@ int main(int argc, char **argv)
         disk.size = lseek(disk.fd, 0, SEEK_END);
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
                 return 1;
-        return fuse_main(4, options, &faulty_disk_operations, NULL);
+        pthread_condattr_init(&clock);
+        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+        pthread_cond_init(&disk_told, &clock);
+        return fuse_main(3, options, &faulty_disk_operations, NULL);
 }
