@@ -90,6 +90,7 @@ int sb_admin_log_copy(struct sb_bus *bus, uint64_t *ret_number)
 int sb_admin_log_wait(struct sb_bus *bus, uint64_t number, uint64_t deadline_ns)
 {
         const struct sb_segment *segment = &bus->handle.segment;
+        uint64_t until;
         uint32_t count;
         int r;
 
@@ -102,8 +103,12 @@ int sb_admin_log_wait(struct sb_bus *bus, uint64_t number, uint64_t deadline_ns)
                         return SB_E_DETACHED;
                 if (sb_admin_log_error(bus) > 0)
                         return SB_E_NOT_DURABLE;
-                r = sb_durable_sleep(segment, count, deadline_ns);
-                if (r != 0)
+                /* Nothing wakes the client when agentd is gone. */
+                until = segment->os->now_ns(segment->os->context) + bus->watches.sleep_max_ns;
+                if (until > deadline_ns)
+                        until = deadline_ns;
+                r = sb_durable_sleep(segment, count, until);
+                if (r == -EINTR || (r == SB_E_TIMED_OUT && until == deadline_ns))
                         return r;
         }
 }

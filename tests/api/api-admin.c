@@ -1,6 +1,8 @@
 /* The calls behind the commands stat, clients and check of agentctl. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libclient/core/admin.h"
@@ -204,6 +206,40 @@ static void test_a_log_is_told_where_there_is_one(void)
         END();
 }
 
+/* No process is left that could wake the one that waits. */
+static void *end_bus(void *argument)
+{
+        const struct sb_segment *segment = argument;
+
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        sb_store_relaxed(&segment->super->state, SB_SEGMENT_REPLACED);
+        return NULL;
+}
+
+static void test_a_wait_for_a_copy_of_the_bus_ends_with_agentd_and_not_at_its_deadline(void)
+{
+        struct sb_segment *segment;
+        uint64_t number = 0, begun;
+        pthread_t thread;
+
+        BEGIN();
+        segment = &bus->handle.segment;
+        if (!world.remote) {
+                sb_store_relaxed(&segment->super->log_mode, SB_LOG_STRICT);
+                CHECK_EQ(sb_admin_log_copy(bus, &number), 0);
+                begun = now_ns();
+                CHECK_EQ(sb_admin_log_wait(bus, number, begun + 300000000), SB_E_TIMED_OUT);
+                CHECK(now_ns() - begun >= 300000000);
+                CHECK_EQ(pthread_create(&thread, NULL, end_bus, segment), 0);
+                CHECK_EQ(sb_admin_log_wait(bus, number, now_ns() + 20000000000), SB_E_DETACHED);
+                CHECK(now_ns() - begun < 10000000000);
+                CHECK_EQ(pthread_join(thread, NULL), 0);
+                sb_store_relaxed(&segment->super->state, SB_SEGMENT_SERVING);
+                bus->lost = false;
+        }
+        END();
+}
+
 static void test_check_counts_what_is_there(void)
 {
         struct sb_check_report report;
@@ -251,6 +287,7 @@ int main(int argc, char **argv)
         RUN(test_watches_are_listed_and_those_that_are_behind);
         RUN(test_memory_is_told_by_kind_and_adds_up);
         RUN(test_a_log_is_told_where_there_is_one);
+        RUN(test_a_wait_for_a_copy_of_the_bus_ends_with_agentd_and_not_at_its_deadline);
         RUN(test_check_counts_what_is_there);
         RUN(test_a_damaged_chain_is_found_and_named);
         return test_end();
