@@ -88,7 +88,10 @@ static int wal_log_open_writer(struct sb_wal_log *log)
                 return r;
         log->written = sb_wal_writer_bytes(log->writer);
         /* Relaxed: the log's own word. */
-        log->nameless |= sb_wal_writer_lacks(log->writer, sb_load_relaxed(&super->copied_above));
+        log->nameless |= sb_wal_writer_lacks(log->writer, sb_load_relaxed(&super->copied_above),
+                sb_load_acquire(&super->log_file)); /* A:durable. */
+        if (log->nameless && !log->reason)
+                log->reason = NAMELESS;
         return 0;
 }
 
@@ -150,8 +153,9 @@ static bool wal_log_take(const struct sb_batch_entry *entry, void *context)
 /* A batch is on the disk: say which one it is, before its cut is durable. So the next log finds the
  * pair of the durable cut, wherever this one is killed. The batch before the one before may have
  * the durable cut as well, where a batch of pieces lies between: so its cut goes first, and no cut
- * stands beside another batch's number. Faults LOG_PAIR_TORN: it stays, and the log is killed
- * there; LOG_PAIR_EARLY: the log is killed there with its first batch. */
+ * stands beside another batch's number. Which file it ends in is said, too: so the next log sees
+ * that it was removed. Faults LOG_PAIR_TORN: it stays, and the log is killed there; LOG_PAIR_EARLY:
+ * the log is killed there with its first batch; LOG_FILE_UNSAID: no file is said. */
 static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
 {
         struct sb_word64 *slot;
@@ -159,6 +163,9 @@ static void wal_log_note(struct sb_wal_log *log, uint64_t cut)
         log->sequence++;
         slot = &log->handle.segment.super->log_batch[2 * (log->sequence % 2)];
         /* R:durable, all. The pair of the batch before stays as it is. */
+        if (!SB_FAULT(LOG_FILE_UNSAID))
+                sb_store_release(
+                        &log->handle.segment.super->log_file, sb_wal_writer_file(log->writer));
         if (!SB_FAULT(LOG_PAIR_TORN))
                 sb_store_release(&slot[1], 0);
         sb_store_release(&slot[0], log->sequence);
@@ -466,7 +473,7 @@ static void wal_log_fault_early(struct sb_wal_log *log)
 static void wal_log_note_failed(struct sb_wal_log *log, int r)
 {
         log->failed = r;
-        if (!r || !sb_wal_writer_lacks(log->writer, UINT64_MAX))
+        if (!r || !sb_wal_writer_lacks(log->writer, UINT64_MAX, 0))
                 return;
         log->nameless = true;
         log->reason = sb_wal_lock_is_homeless(log->directory_fd) ? SB_WAL_LOCK_HOMELESS : NAMELESS;
@@ -513,10 +520,24 @@ int sb_wal_log_batch(struct sb_wal_log *log)
         return 0;
 }
 
+/* The first look of a log that goes on from another one: files may have gone between them. */
+static int wal_log_look_first(struct sb_wal_log *log)
+{
+        int r;
+
+        if (!sb_durable_cut(&log->handle.segment))
+                return 0;
+        r = wal_log_ready(log);
+        return r ? r : log->nameless ? -ENOENT : 0;
+}
+
 int sb_wal_log_look(struct sb_wal_log *log)
 {
-        int r = log->writer && !log->failed ? sb_wal_writer_look(log->writer) : 0;
+        int r;
 
+        if (!log->writer)
+                return wal_log_look_first(log);
+        r = log->failed ? 0 : sb_wal_writer_look(log->writer);
         if (r)
                 wal_log_note_failed(log, r);
         return r;

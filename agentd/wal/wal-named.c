@@ -80,7 +80,7 @@ int sb_wal_named_look(struct sb_wal_files *files, bool written)
         return lost ? -ENOENT : 0;
 }
 
-bool sb_wal_named_lacks(const struct sb_wal_files *files, uint64_t above)
+bool sb_wal_named_lacks(const struct sb_wal_files *files, uint64_t above, uint64_t last)
 {
         size_t i;
 
@@ -89,5 +89,5 @@ bool sb_wal_named_lacks(const struct sb_wal_files *files, uint64_t above)
         for (i = 1; i < files->count; i++)
                 if (files->list[i].number != files->list[i - 1].number + 1)
                         return true;
-        return false;
+        return files->list[files->count - 1].number < last;
 }

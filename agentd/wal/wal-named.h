@@ -26,7 +26,7 @@
  * and are out of the list. */
 int sb_wal_named_look(struct sb_wal_files *files, bool written);
 /* Whether files are missing that the batches above the cut @above are in, or were in: in front, or
- * between two others. The last file may lack what no header says. */
-bool sb_wal_named_lacks(const struct sb_wal_files *files, uint64_t above);
+ * between two others, or from the file @last on. The last file may lack what no header says. */
+bool sb_wal_named_lacks(const struct sb_wal_files *files, uint64_t above, uint64_t last);
 
 #endif

@@ -274,11 +274,16 @@ static int wal_recover_load(struct wal_recover *recover, struct sb_handle *handl
 /* ---- the segment ---- */
 
 /* Behind the loading: what the next log goes on from. */
-static void wal_recover_set_words(const struct wal_recover *recover, struct sb_superblock *super)
+static void wal_recover_set_words(
+        const struct wal_recover *recover, int directory_fd, struct sb_superblock *super)
 {
+        uint64_t first = 0, last = 0;
+
+        sb_wal_file_find_run(directory_fd, recover->last, recover->last, &first, &last);
         /* Relaxed, all: no other process maps the segment. */
         sb_store_relaxed(&super->durable, recover->cut);
         sb_store_relaxed(&super->copied_above, recover->above);
+        sb_store_relaxed(&super->log_file, last);
         sb_store_relaxed(&super->log_batch[2 * (recover->last % 2)], recover->last);
         sb_store_relaxed(&super->log_batch[2 * (recover->last % 2) + 1], recover->cut);
 }
@@ -296,7 +301,8 @@ static void wal_recover_say_failed(const struct wal_recover *recover, int r)
 }
 
 /* Fill the segment. Return: 0, -1. */
-static int wal_recover_fill(struct wal_recover *recover, struct sb_segment *segment)
+static int wal_recover_fill(
+        struct wal_recover *recover, int directory_fd, struct sb_segment *segment)
 {
         struct sb_roster_identity identity = {.pid = (uint32_t)getpid(), .uid = geteuid()};
         struct sb_handle handle;
@@ -315,12 +321,12 @@ static int wal_recover_fill(struct wal_recover *recover, struct sb_segment *segm
                 wal_recover_say_failed(recover, r);
                 return -1;
         }
-        wal_recover_set_words(recover, segment->super);
+        wal_recover_set_words(recover, directory_fd, segment->super);
         return 0;
 }
 
 /* Make the segment; with what the log has, if it has something. Return: 0, -1. */
-static int wal_recover_make(struct wal_recover *recover, struct sb_memory *ret)
+static int wal_recover_make(struct wal_recover *recover, int directory_fd, struct sb_memory *ret)
 {
         struct sb_segment segment;
         struct sb_superblock *super;
@@ -342,7 +348,7 @@ static int wal_recover_make(struct wal_recover *recover, struct sb_memory *ret)
         if (recover->last)
                 r = sb_segment_open(base, memory.size, &sb_os_linux, &segment)
                             ? -1
-                            : wal_recover_fill(recover, &segment);
+                            : wal_recover_fill(recover, directory_fd, &segment);
         /* From the beginning each change is told to the log. */
         if (!r && recover->config->mode != SB_LOG_NONE &&
                 !sb_segment_open(base, memory.size, &sb_os_linux, &segment))
@@ -655,7 +661,7 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                         config->place.directory);
                 r = -1;
         } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
-                   wal_recover_make(&recover, ret) ||
+                   wal_recover_make(&recover, directory_fd, ret) ||
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
         } else if (recover.last) {

@@ -323,10 +323,15 @@ int sb_wal_writer_look(struct sb_wal_writer *writer)
         return wal_writer_fail(writer, r);
 }
 
-bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above)
+bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above, uint64_t last)
 {
         return writer->nameless || (writer->sequence && writer->file < 0 && !writer->written &&
-                                           sb_wal_named_lacks(&writer->files, above));
+                                           sb_wal_named_lacks(&writer->files, above, last));
+}
+
+uint64_t sb_wal_writer_file(const struct sb_wal_writer *writer)
+{
+        return writer->files.count ? writer->files.list[writer->files.count - 1].number : 0;
 }
 
 void sb_wal_writer_durable(

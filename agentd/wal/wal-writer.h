@@ -67,8 +67,10 @@ int sb_wal_writer_end(struct sb_wal_writer *writer);
  * has everything. Cost: two system calls. */
 int sb_wal_writer_look(struct sb_wal_writer *writer);
 /* Whether that is how it has failed, since it was opened or resumed; or files with batches above
- * the cut @above were missing when it was opened. */
-bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above);
+ * the cut @above, or those up to the file @last, were missing when it was opened. */
+bool sb_wal_writer_lacks(const struct sb_wal_writer *writer, uint64_t above, uint64_t last);
+/* The number of the last file; 0: there is none. */
+uint64_t sb_wal_writer_file(const struct sb_wal_writer *writer);
 /* The last batch that is durable. */
 void sb_wal_writer_durable(
         const struct sb_wal_writer *writer, uint64_t *ret_sequence, uint64_t *ret_cut);

@@ -204,7 +204,9 @@ struct sb_superblock {
         struct sb_word64 copied_above;   /* the cut before the batch that began the last whole copy:
                                             what has a later one stays when the next one ends; 0:
                                             that is not known, and all stays */
-        uint64_t pad8[5];
+        struct sb_word64 log_file;       /* the file that the last durable batch ends in; 0: that is
+                                            not known. The log, before it raises `durable` */
+        uint64_t pad8[4];
         struct sb_word64 log_syncs[SB_LOG_SYNCS]; /* [n]: last writes with their syncs that took up
                                                      to 2^n us, and more than half of that; the
                                                      last: and those that took longer */

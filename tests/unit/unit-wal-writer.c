@@ -291,8 +291,8 @@ static void lose_a_name(uint64_t number)
         CHECK(!renameat(dir, name, dir, "elsewhere"));
         CHECK_EQ(batch_write(writer, batch_seed(BATCHES, BATCH_FRAMES), 1000), -ENOENT);
         CHECK_EQ(sb_wal_writer_begin(writer, 1000, 0, 0), -ENOENT);
-        CHECK(sb_wal_writer_lacks(writer, UINT64_MAX) && !sb_wal_writer_resume(writer));
-        CHECK(!sb_wal_writer_lacks(writer, UINT64_MAX));
+        CHECK(sb_wal_writer_lacks(writer, UINT64_MAX, 0) && !sb_wal_writer_resume(writer));
+        CHECK(!sb_wal_writer_lacks(writer, UINT64_MAX, 0));
         CHECK(!batch_write(writer, batch_seed(BATCHES, BATCH_FRAMES), 1000));
         CHECK(!sb_wal_writer_look(writer));
         sb_wal_writer_close(writer);
