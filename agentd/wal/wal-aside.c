@@ -7,10 +7,17 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agentd/log.h"
+#include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-writer.h"
 #include "ring/wal/wal-file.h"
+
+#define MARK "going-back"
 
 #define ASIDE_MOST 1000u /* of one cut */
 
@@ -116,5 +123,69 @@ int sb_wal_aside_cut_front(int directory_fd, uint64_t first)
         for (size_t i = 0; i < names.number_count && names.numbers[i] < first && !r; i++)
                 r = wal_aside_take_away(directory_fd, names.numbers[i]);
         sb_wal_file_list_end(&names);
+        return r;
+}
+
+/* Return: the cut of the mark; 0: there is none. */
+static uint64_t wal_aside_marked(int directory_fd)
+{
+        char text[24] = "";
+        ssize_t len = readlinkat(directory_fd, MARK, text, sizeof(text) - 1);
+
+        return len > 0 ? strtoull(text, NULL, 10) : 0;
+}
+
+int sb_wal_aside_mark(int directory_fd, uint64_t cut)
+{
+        char text[24];
+
+        if (wal_aside_marked(directory_fd) == cut)
+                return 0;
+        snprintf(text, sizeof(text), "%" PRIu64, cut);
+        if (unlinkat(directory_fd, MARK, 0) < 0 && errno != ENOENT)
+                return -errno;
+        return symlinkat(text, directory_fd, MARK) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+int sb_wal_aside_unmark(int directory_fd)
+{
+        if (unlinkat(directory_fd, MARK, 0) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        return fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+uint64_t sb_wal_aside_wanted(int directory_fd, uint64_t recover_to)
+{
+        uint64_t marked = wal_aside_marked(directory_fd);
+
+        /* What comes behind the mark's cut may be gone in part. */
+        if (!marked || (recover_to && recover_to <= marked))
+                return recover_to;
+        sb_log("going back to cut %" PRIu64 " was interrupted, and is done now", marked);
+        return marked;
+}
+
+int sb_wal_aside_end(
+        int directory_fd, const struct sb_wal_end *end, uint64_t sequence, uint64_t cut)
+{
+        struct sb_wal_io io;
+        struct sb_wal_writer_options options = {.directory_fd = directory_fd,
+                .io = &io,
+                .hash_seed = end->hash_seed,
+                .sequence = sequence,
+                .cut = cut};
+        struct sb_wal_writer *writer;
+        const char *reason;
+        int r = sb_wal_backend_open(SB_WAL_SYNC, directory_fd, &io, &reason);
+
+        if (r)
+                return r;
+        memcpy(options.id, end->id, sizeof(options.id));
+        r = sb_wal_writer_open(&options, &writer);
+        if (!r) {
+                r = sb_wal_writer_resume(writer);
+                sb_wal_writer_close(writer);
+        }
+        sb_wal_backend_close(&io);
         return r;
 }

@@ -10,14 +10,20 @@
  * first: the log goes on before them, and no file may say that other batches came before it. The
  * files up to damage in front go, too, the first one first.
  *
+ * Then a file without a batch is made: its header says which batch comes next, and so what stands
+ * behind the cut in the file before it counts no more, whether or not a batch ever comes.
+ *
  * Always true: when sb_wal_aside() returns 0, all names are on the disk. Killed before, it has
- * taken nothing away; the next start makes another directory. Killed while files lose their names,
- * it leaves a log that ends earlier, or has a gap; the same start goes on.
+ * taken nothing away; the next start makes another directory. Between the first name that goes and
+ * the header the log ends somewhere behind the cut. As long as it may, there is a mark, a symbolic
+ * link that has the cut as its text: a start that finds it goes on.
  */
 #ifndef SB_WAL_ASIDE_H
 #define SB_WAL_ASIDE_H
 
 #include <stdint.h>
+
+#include "ring/wal/wal-reader.h"
 
 #define SB_WAL_ASIDE_NAME_MAX 48u /* bytes, with the zero */
 
@@ -30,5 +36,16 @@ int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME
 int sb_wal_aside_cut(int directory_fd, uint64_t last);
 /* The same with the files before the one of this number, the first one first. */
 int sb_wal_aside_cut_front(int directory_fd, uint64_t first);
+
+/* The log is about to go back to this cut, for good; when it has, the mark goes. Return: 0, -errno.
+ */
+int sb_wal_aside_mark(int directory_fd, uint64_t cut);
+int sb_wal_aside_unmark(int directory_fd);
+/* Return: to which cut the log is to go back, where the operator says @recover_to: that, or the one
+ * of a mark, with a line. 0: to none. */
+uint64_t sb_wal_aside_wanted(int directory_fd, uint64_t recover_to);
+/* Make the file that ends the log @end at this batch, with its cut. Return: 0: for good; -errno. */
+int sb_wal_aside_end(
+        int directory_fd, const struct sb_wal_end *end, uint64_t sequence, uint64_t cut);
 
 #endif

@@ -550,13 +550,17 @@ static int wal_recover_look(struct wal_recover *recover)
         return r || wal_recover_find_cut(recover) || !wal_recover_begins(recover) ? -1 : 0;
 }
 
+/* Whether the log ends earlier from here on. */
+static bool wal_recover_goes_back(const struct wal_recover *recover)
+{
+        return recover->end->ending == SB_WAL_DAMAGED || recover->cut != recover->end->cut;
+}
+
 /* Whether there is more than what is brought back: damaged, or later than what the operator wants.
  */
 static bool wal_recover_has_rest(const struct wal_recover *recover)
 {
-        const struct sb_wal_end *end = recover->end;
-
-        return end->ending == SB_WAL_DAMAGED || recover->cut != end->cut || recover->first_file;
+        return wal_recover_goes_back(recover) || recover->first_file;
 }
 
 /* What the log has behind the cut that the operator named, and what is damaged, is kept aside:
@@ -593,8 +597,13 @@ static int wal_recover_cut_rest(
                 sb_memory_drop(memory);
                 return -1;
         }
-        r = wal_recover_has_rest(recover) ? sb_wal_aside_cut(directory_fd, recover->last) : 0;
+        r = wal_recover_goes_back(recover) ? sb_wal_aside_mark(directory_fd, recover->cut) : 0;
+        if (!r && wal_recover_has_rest(recover))
+                r = sb_wal_aside_cut(directory_fd, recover->last);
         r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
+        if (!r && wal_recover_goes_back(recover) && !SB_FAULT(GOING_BACK_UNENDED))
+                r = sb_wal_aside_end(directory_fd, recover->end, recover->last, recover->cut);
+        r = r ? r : sb_wal_aside_unmark(directory_fd);
         if (!r)
                 return 0;
         sb_log("files of the log in %s that come behind cut %" PRIu64
@@ -674,14 +683,16 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
 
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
+        struct sb_config again = *config;
         int lock = -1, r;
 
         if (config->mode != SB_LOG_NONE && !SB_FAULT(RECOVER_UNLOCKED)) {
                 lock = sb_wal_lock(config->place.directory, directory_fd);
                 if (lock < 0)
                         return -1;
+                again.recover_to = sb_wal_aside_wanted(directory_fd, config->recover_to);
         }
-        r = wal_recover_run(config, directory_fd, ret);
+        r = wal_recover_run(&again, directory_fd, ret);
         if (lock >= 0)
                 close(lock);
         return r;

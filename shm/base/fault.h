@@ -140,6 +140,7 @@
         X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
         X(LAST_COPY_LEFT_OUT, "at a clean end the bus is not copied into its log")                 \
         X(LOG_FILE_UNSAID, "the log does not say which file its last batch is in")                 \
+        X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
         X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \

@@ -10,6 +10,7 @@
 
 #include "agentd/log.h"
 #include "agentd/memory.h"
+#include "agentd/wal/wal-aside.h"
 #include "agentd/wal/wal-recover.h"
 #include "ring/op/put.h"
 #include "ring/op/write.h"
@@ -44,6 +45,19 @@ void sb_log(const char *format, ...)
         va_end(arguments);
         if (getenv("SB_VERBOSE"))
                 fprintf(stderr, "%s\n", said);
+}
+
+/* The file of 16 MiB that ends a log which goes back: each input has its own files. */
+int __wrap_sb_wal_aside_end(
+        int directory_fd, const struct sb_wal_end *end, uint64_t sequence, uint64_t cut);
+int __wrap_sb_wal_aside_end(
+        int directory_fd, const struct sb_wal_end *end, uint64_t sequence, uint64_t cut)
+{
+        (void)directory_fd;
+        (void)end;
+        (void)sequence;
+        (void)cut;
+        return 0;
 }
 
 static struct room {
