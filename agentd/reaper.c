@@ -283,6 +283,8 @@ void sb_reaper_adopt(struct sb_engine *engine)
                         pidfd = reaper_open_process(sb_record_at(segment, slot));
                         break;
                 default: /* an engine died while it made or reaped the record */
+                        if (SB_FAULT(HALF_REAPED_PASSED))
+                                continue;
                         break;
                 }
                 if (pidfd == -1)

@@ -587,23 +587,35 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
         return 0;
 }
 
-/* When all is brought back that is to be: the log goes on where the rest begins. Return: 0, -1. */
+/* Files that have nothing of what is brought back lose their names; where the log ends earlier then,
+ * that is said for good. Return: 0, -errno. */
+static int wal_recover_take_rest_away(const struct wal_recover *recover, int directory_fd)
+{
+        bool back = wal_recover_goes_back(recover);
+        int r = back ? sb_wal_aside_mark(directory_fd, recover->cut) : 0;
+
+        if (!r && wal_recover_has_rest(recover))
+                r = sb_wal_aside_cut(directory_fd, recover->last);
+        r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
+        if (!r && back && !SB_FAULT(GOING_BACK_UNENDED))
+                r = sb_wal_aside_end(directory_fd, recover->end, recover->last, recover->cut);
+        return r ? r : sb_wal_aside_unmark(directory_fd);
+}
+
+/* When all is brought back that is to be: the log goes on where the rest begins. Fault
+ * REST_TAKEN_FIRST: what is to be kept loses its names first. Return: 0, -1. */
 static int wal_recover_cut_rest(
         const struct wal_recover *recover, int directory_fd, struct sb_memory *memory)
 {
         int r;
 
+        if (SB_FAULT(REST_TAKEN_FIRST))
+                (void)wal_recover_take_rest_away(recover, directory_fd);
         if (wal_recover_keep_rest(recover, directory_fd)) {
                 sb_memory_drop(memory);
                 return -1;
         }
-        r = wal_recover_goes_back(recover) ? sb_wal_aside_mark(directory_fd, recover->cut) : 0;
-        if (!r && wal_recover_has_rest(recover))
-                r = sb_wal_aside_cut(directory_fd, recover->last);
-        r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
-        if (!r && wal_recover_goes_back(recover) && !SB_FAULT(GOING_BACK_UNENDED))
-                r = sb_wal_aside_end(directory_fd, recover->end, recover->last, recover->cut);
-        r = r ? r : sb_wal_aside_unmark(directory_fd);
+        r = wal_recover_take_rest_away(recover, directory_fd);
         if (!r)
                 return 0;
         sb_log("files of the log in %s that come behind cut %" PRIu64

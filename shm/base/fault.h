@@ -143,6 +143,7 @@
         X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
+        X(REST_TAKEN_FIRST, "what is to be kept aside loses its names before it is")               \
         X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \
         X(FRONT_NEEDED, "a log that is damaged before a whole copy is refused")                    \
         X(SPARE_UNSYNCED, "a file that did not leave for good becomes a spare")                    \
@@ -314,6 +315,7 @@
         X(DEAF_FOR_EVER, "an engine that found no descriptor once listens no more")                \
         X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
         X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \
+        X(HALF_REAPED_PASSED, "an engine leaves records that one before it reaped in part")        \
         X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")        \
         X(FSYNC_LEFT_OUT, "a batch goes on in the next file before the last one is synced")        \
         X(RENAME_WITHOUT_DIRECTORY_FSYNC, "a file of the log is used before its name is synced")   \
