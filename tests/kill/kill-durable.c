@@ -1,7 +1,8 @@
 /*
  * Waiting for the durable cut (shm/notify/durable.h) at every instruction: the log is killed while
- * it tells, and another one takes over; a client is stopped while it waits, and the log tells
- * meanwhile, or is killed and another one does. No client sleeps on.
+ * it tells, and another one takes over, or is killed while it does and a third one comes; a client
+ * is stopped while it waits, and the log tells meanwhile, or is killed and another one does. No
+ * client sleeps on.
  *
  * The system is the test's: a client that sleeps does so in wait_for(), and a wake that comes
  * before the sleep wakes no client.
@@ -92,13 +93,36 @@ struct play {
         uintptr_t where;
 };
 
-static enum step_verdict kill_log(void *context, uint64_t number, uintptr_t address)
+/* What a killed log leaves of the words by which it tells. */
+struct left {
+        uint64_t durable, wakes;
+        uint32_t count, waits;
+};
+
+static struct left left_now(void)
+{
+        const struct sb_superblock *super = reader.segment.super;
+
+        /* Relaxed, all: one thread. */
+        return (struct left){sb_load_relaxed(&super->durable), wakes,
+                sb_load_relaxed(&super->durable_count), sb_load_relaxed(&super->durable_waits)};
+}
+
+static void put_back(const struct left *left)
 {
         struct sb_superblock *super = reader.segment.super;
+
+        /* Relaxed, all: one thread. */
+        sb_store_relaxed(&super->durable, left->durable);
+        sb_store_relaxed(&super->durable_count, left->count);
+        sb_store_relaxed(&super->durable_waits, left->waits);
+        wakes = left->wakes;
+}
+
+static enum step_verdict kill_log(void *context, uint64_t number, uintptr_t address)
+{
+        const struct left left = left_now();
         struct play *play = context;
-        uint64_t durable = sb_load_relaxed(&super->durable), before = wakes;
-        uint32_t count = sb_load_relaxed(&super->durable_count),
-                 waits = sb_load_relaxed(&super->durable_waits);
 
         play->points++;
         take_over();
@@ -106,11 +130,7 @@ static enum step_verdict kill_log(void *context, uint64_t number, uintptr_t addr
                 play->first = number;
                 play->where = address;
         }
-        /* Relaxed: one thread. */
-        sb_store_relaxed(&super->durable, durable);
-        sb_store_relaxed(&super->durable_count, count);
-        sb_store_relaxed(&super->durable_waits, waits);
-        wakes = before;
+        put_back(&left);
         return STEP_ON;
 }
 
@@ -130,6 +150,64 @@ static void test_behind_a_log_that_was_killed_while_it_told_the_next_one_wakes_w
                         (unsigned long)play.asleep, (unsigned long)play.points,
                         (unsigned long)play.first, step_where(play.where));
         TEST_NOTE("%lu points", (unsigned long)play.points);
+        unmake_bus();
+}
+
+/* ---- the log that takes over is killed, too ---- */
+
+#define STATES_MAX 64u
+
+struct lefts {
+        struct left state[STATES_MAX];
+        uint32_t count;
+};
+
+/* At each point of the first log: what it leaves, once each. */
+static enum step_verdict collect(void *context, uint64_t number, uintptr_t address)
+{
+        struct left now = left_now();
+        struct lefts *lefts = context;
+
+        (void)number, (void)address;
+        for (uint32_t i = 0; i < lefts->count; i++)
+                if (!memcmp(&lefts->state[i], &now, sizeof(now)))
+                        return STEP_ON;
+        if (lefts->count < STATES_MAX)
+                lefts->state[lefts->count++] = now;
+        return STEP_ON;
+}
+
+static void take_over_stepped(void *context)
+{
+        (void)context;
+        take_over();
+}
+
+static void test_behind_one_that_was_killed_while_it_took_over_the_third_one_does(void)
+{
+        struct step_run run = {.operation = tell, .point = collect, .point_limit = 100000};
+        struct lefts lefts = {0};
+        struct play play = {0};
+
+        CHECK(begin());
+        sb_store_relaxed(&reader.segment.super->durable_waits, 1);
+        run.context = &lefts;
+        CHECK_EQ(step_run(&run), STEP_DONE);
+        CHECK(lefts.count > 3 && lefts.count < STATES_MAX);
+        for (uint32_t i = 0; i < lefts.count; i++) {
+                run = (struct step_run){.operation = take_over_stepped,
+                        .point = kill_log,
+                        .context = &play,
+                        .point_limit = 100000};
+                put_back(&lefts.state[i]);
+                CHECK_EQ(step_run(&run), STEP_DONE);
+        }
+        if (play.asleep)
+                TEST_FAIL("a client sleeps on behind %lu of %lu points, first %lu, %s",
+                        (unsigned long)play.asleep, (unsigned long)play.points,
+                        (unsigned long)play.first, step_where(play.where));
+        TEST_NOTE("%u states that a log leaves, %lu points of the next one", lefts.count,
+                (unsigned long)play.points);
         unmake_bus();
 }
 
@@ -215,6 +293,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_behind_a_log_that_was_killed_while_it_told_the_next_one_wakes_who_waits);
+        RUN(test_behind_one_that_was_killed_while_it_took_over_the_third_one_does);
         RUN(test_a_client_that_is_stopped_while_it_waits_sees_what_is_told_meanwhile);
         RUN(test_the_same_where_the_log_is_killed_as_it_tells);
         return test_end();
