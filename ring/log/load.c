@@ -192,6 +192,13 @@ static void load_note(struct sb_handle *handle, const struct sb_load_version *ve
         }
 }
 
+/* The clock is above a stamp before a version has it; fault LOAD_CLOCK_LATE: behind that. */
+static void load_raise_clock(struct sb_handle *handle, uint64_t stamp, bool installed)
+{
+        if (installed == (bool)SB_FAULT(LOAD_CLOCK_LATE))
+                sb_clock_resume(handle, stamp);
+}
+
 /* Place the version over the head that was found. */
 static void load_install(struct sb_load *load, struct attempt *attempt, const struct sb_spot *spot)
 {
@@ -204,6 +211,7 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
 
         version = load_fill(
                 handle, attempt, head, load_link(&handle->segment, attempt->version, head, stays));
+        load_raise_clock(handle, attempt->version->stamp, false);
         /* R:publish > A:publish. The new offset, the same tag and flags. */
         sb_cas64_full(spot->cell, spot->word,
                 (spot->word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->block);
@@ -213,7 +221,7 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
         load_note(handle, attempt->version, spot, version);
         if (load->newest < attempt->version->stamp)
                 load->newest = attempt->version->stamp;
-        sb_clock_resume(handle, attempt->version->stamp);
+        load_raise_clock(handle, attempt->version->stamp, true);
 }
 
 /* ---- one version ---- */

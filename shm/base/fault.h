@@ -333,6 +333,7 @@
         X(FRAME_UNCHECKED, "the log's reader does not ask for a frame's checksum")                 \
         X(ENTRY_UNMEASURED, "an entry of the log is taken with any lengths")                       \
         X(FLOOR_OF_NO_BUCKET, "a floor of the log is taken of any bucket")                         \
+        X(LOAD_CLOCK_LATE, "a version is loaded before the clock is above its stamp")              \
         X(DUMP_SUM_UNASKED, "a dump is taken for whole with any checksum")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,

@@ -360,6 +360,7 @@ static const struct {
         {SB_FAULT_DURABLE_UNASKED, "tests/unit/unit-faults"},
         {SB_FAULT_REST_TAKEN_FIRST, "tests/kill/kill-starts-faults"},
         {SB_FAULT_HALF_REAPED_PASSED, "tests/kill/kill-starts-faults"},
+        {SB_FAULT_LOAD_CLOCK_LATE, "tests/kill/kill-durable-faults"},
         {SB_FAULT_TAKE_OVER_UNSAID, "tests/kill/kill-durable-faults"},
         {SB_FAULT_FSYNC_LEFT_OUT, "tests/power/power-faults"},
         {SB_FAULT_RENAME_WITHOUT_DIRECTORY_FSYNC, "tests/power/power-faults"},
