@@ -95,7 +95,7 @@ static int wal_aside_take_away(int directory_fd, uint64_t number)
         return unlinkat(directory_fd, name, 0) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
 }
 
-int sb_wal_aside_cut(int directory_fd, uint64_t last)
+static int wal_aside_cut(int directory_fd, uint64_t last)
 {
         struct sb_wal_names names;
         int r = sb_wal_file_list(directory_fd, &names);
@@ -113,7 +113,7 @@ int sb_wal_aside_cut(int directory_fd, uint64_t last)
         return r;
 }
 
-int sb_wal_aside_cut_front(int directory_fd, uint64_t first)
+static int wal_aside_cut_front(int directory_fd, uint64_t first)
 {
         struct sb_wal_names names;
         int r = sb_wal_file_list(directory_fd, &names);
@@ -135,7 +135,7 @@ static uint64_t wal_aside_marked(int directory_fd)
         return len > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-int sb_wal_aside_mark(int directory_fd, uint64_t cut)
+static int wal_aside_mark(int directory_fd, uint64_t cut)
 {
         char text[24];
 
@@ -145,6 +145,15 @@ int sb_wal_aside_mark(int directory_fd, uint64_t cut)
         if (unlinkat(directory_fd, MARK, 0) < 0 && errno != ENOENT)
                 return -errno;
         return symlinkat(text, directory_fd, MARK) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+int sb_wal_aside_take(int directory_fd, uint64_t cut, uint64_t last, uint64_t first)
+{
+        int r = cut ? wal_aside_mark(directory_fd, cut) : 0;
+
+        if (!r && last != UINT64_MAX)
+                r = wal_aside_cut(directory_fd, last);
+        return r ? r : wal_aside_cut_front(directory_fd, first);
 }
 
 int sb_wal_aside_unmark(int directory_fd)

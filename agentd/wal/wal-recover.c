@@ -51,6 +51,7 @@ struct wal_recover {
         uint64_t above;               /* the cut before the first batch that counts */
         uint64_t passed;              /* the last batch that is passed over; 0: none is */
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
+        bool goes_back, has_rest;     /* the log ends earlier from here on; or begins later */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns;
         uint64_t last_ns; /* realtime of the cut */
@@ -550,19 +551,6 @@ static int wal_recover_look(struct wal_recover *recover)
         return r || wal_recover_find_cut(recover) || !wal_recover_begins(recover) ? -1 : 0;
 }
 
-/* Whether the log ends earlier from here on. */
-static bool wal_recover_goes_back(const struct wal_recover *recover)
-{
-        return recover->end->ending == SB_WAL_DAMAGED || recover->cut != recover->end->cut;
-}
-
-/* Whether there is more than what is brought back: damaged, or later than what the operator wants.
- */
-static bool wal_recover_has_rest(const struct wal_recover *recover)
-{
-        return wal_recover_goes_back(recover) || recover->first_file;
-}
-
 /* What the log has behind the cut that the operator named, and what is damaged, is kept aside:
  * soon the log's own files go on without it. Fault REST_DROPPED: it is not. Return: 0, -1. */
 static int wal_recover_keep_rest(const struct wal_recover *recover, int directory_fd)
@@ -571,7 +559,7 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
         char name[SB_WAL_ASIDE_NAME_MAX];
         int r;
 
-        if (!wal_recover_has_rest(recover) || SB_FAULT(REST_DROPPED))
+        if (!recover->has_rest || SB_FAULT(REST_DROPPED))
                 return 0;
         r = sb_wal_aside(directory_fd, recover->cut, name);
         if (r) {
@@ -587,16 +575,13 @@ static int wal_recover_keep_rest(const struct wal_recover *recover, int director
         return 0;
 }
 
-/* Files that have nothing of what is brought back lose their names; where the log ends earlier then,
- * that is said for good. Return: 0, -errno. */
+/* Files that have nothing of what is brought back lose their names. Return: 0, -errno. */
 static int wal_recover_take_rest_away(const struct wal_recover *recover, int directory_fd)
 {
-        bool back = wal_recover_goes_back(recover);
-        int r = back ? sb_wal_aside_mark(directory_fd, recover->cut) : 0;
+        bool back = recover->goes_back;
+        uint64_t last = recover->has_rest ? recover->last : UINT64_MAX;
+        int r = sb_wal_aside_take(directory_fd, back ? recover->cut : 0, last, recover->first_file);
 
-        if (!r && wal_recover_has_rest(recover))
-                r = sb_wal_aside_cut(directory_fd, recover->last);
-        r = r ? r : sb_wal_aside_cut_front(directory_fd, recover->first_file);
         if (!r && back && !SB_FAULT(GOING_BACK_UNENDED))
                 r = sb_wal_aside_end(directory_fd, recover->end, recover->last, recover->cut);
         return r ? r : sb_wal_aside_unmark(directory_fd);
@@ -605,10 +590,13 @@ static int wal_recover_take_rest_away(const struct wal_recover *recover, int dir
 /* When all is brought back that is to be: the log goes on where the rest begins. Fault
  * REST_TAKEN_FIRST: what is to be kept loses its names first. Return: 0, -1. */
 static int wal_recover_cut_rest(
-        const struct wal_recover *recover, int directory_fd, struct sb_memory *memory)
+        struct wal_recover *recover, int directory_fd, struct sb_memory *memory)
 {
         int r;
 
+        recover->goes_back =
+                recover->end->ending == SB_WAL_DAMAGED || recover->cut != recover->end->cut;
+        recover->has_rest = recover->goes_back || recover->first_file;
         if (SB_FAULT(REST_TAKEN_FIRST))
                 (void)wal_recover_take_rest_away(recover, directory_fd);
         if (wal_recover_keep_rest(recover, directory_fd)) {
@@ -629,13 +617,14 @@ static int wal_recover_cut_rest(
 /* Static text: what the log had besides. */
 static const char *wal_recover_left(const struct wal_recover *recover)
 {
-        if (wal_recover_has_rest(recover))
-                return recover->end->ending == SB_WAL_DAMAGED || recover->first_file
-                               ? "what is damaged is kept aside, as said before"
-                               : "what came later is kept aside, as said before";
-        if (recover->end->ending == SB_WAL_TORN)
-                return "the last batch, which was not whole, as said before";
-        return "nothing";
+        enum sb_wal_ending ending = recover->end->ending;
+
+        if (!recover->has_rest)
+                return ending == SB_WAL_TORN ? "the last batch, which was not whole, as said before"
+                                             : "nothing";
+        return ending == SB_WAL_DAMAGED || recover->first_file
+                       ? "what is damaged is kept aside, as said before"
+                       : "what came later is kept aside, as said before";
 }
 
 static void wal_recover_say_done(
@@ -696,16 +685,15 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
         struct sb_config again = *config;
-        int lock = -1, r;
+        int lock, r;
 
-        if (config->mode != SB_LOG_NONE && !SB_FAULT(RECOVER_UNLOCKED)) {
-                lock = sb_wal_lock(config->place.directory, directory_fd);
-                if (lock < 0)
-                        return -1;
-                again.recover_to = sb_wal_aside_wanted(directory_fd, config->recover_to);
-        }
+        if (config->mode == SB_LOG_NONE || SB_FAULT(RECOVER_UNLOCKED))
+                return wal_recover_run(config, directory_fd, ret);
+        lock = sb_wal_lock(config->place.directory, directory_fd);
+        if (lock < 0)
+                return -1;
+        again.recover_to = sb_wal_aside_wanted(directory_fd, config->recover_to);
         r = wal_recover_run(&again, directory_fd, ret);
-        if (lock >= 0)
-                close(lock);
+        close(lock);
         return r;
 }
