@@ -27,8 +27,14 @@ static unsigned char *copy, *fresh;
 static char whole[4096]; /* what the keys' chains are when all is loaded */
 static const char *wrong;
 
+/* To sort the keys in: of the loading that is stepped, and of those that come in the middle of it,
+ * which may be the middle of a malloc(). */
+static struct sort_space {
+        unsigned char bytes[1 << 16];
+} stepped_space, other_space;
+
 /* The same to each loading. Return: 0, or why it failed. */
-static int load_all(void)
+static int load_all(struct sort_space *space)
 {
         int r = rule("kept", false, ALL, 2, 1, 3);
 
@@ -48,7 +54,9 @@ static int load_all(void)
                 sb_load_floor(&load, "floor", 5, 9);
         sb_load_time(&load, 50, 1000);
         sb_load_time(&load, CUT, 2000);
-        return r ? r : end_load();
+        if (!r && sb_load_space(&load) > sizeof(space->bytes))
+                r = -ENOMEM;
+        return r ? r : sb_load_end(&load, space->bytes);
 }
 
 static int result; /* of the loading that is stepped */
@@ -56,7 +64,7 @@ static int result; /* of the loading that is stepped */
 static void load_stepped(void *context)
 {
         (void)context;
-        result = load_all();
+        result = load_all(&stepped_space);
 }
 
 /* The newest version of a key; NULL: there is none. Under a pin of @handle. */
@@ -163,7 +171,8 @@ static void judge_again(void)
                             fresh, reader.segment.geometry.size, reader.segment.os, &segment) ||
                         sb_roster_claim(&segment, 1, &identity, &slot, &generation) ||
                         sb_roster_claim(&segment, 1, &identity, &slot, &generation) ||
-                        !open_other(fresh) || sb_load_begin(&other, &load) || load_all())
+                        !open_other(fresh) || sb_load_begin(&other, &load) ||
+                        load_all(&other_space))
                         wrong = "another loading fails";
         }
         load = before;
@@ -204,7 +213,7 @@ static void test_what_a_killed_loading_leaves_is_no_beginning_and_another_one_gi
                 .wanted = STEP_STORED,
                 .point_limit = 10000000};
 
-        CHECK(begin(SIZE) && !load_all());
+        CHECK(begin(SIZE) && !load_all(&stepped_space));
         write_chains(&reader, whole);
         CHECK(sound());
         unmake_bus();
