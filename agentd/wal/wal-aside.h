@@ -31,11 +31,10 @@
  * has no second names, or no room. */
 int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME_MAX]);
 
-/* Behind that: take the files out of the log that have nothing of the batches up to @last, which
- * may be UINT64_MAX, then those before the one of number @first. @cut, if it is not 0: the log goes
- * back
- * to it, for good, and has a mark from here on to sb_wal_aside_unmark(). Return: 0: for good;
- * -errno. */
+/* Behind that: take the files out of the log that have nothing of the batches up to @last (none, if
+ * that is UINT64_MAX), then those before the one of number @first. @cut, unless it is 0: the log
+ * goes back to it for good, and has a mark from here on to sb_wal_aside_unmark(). Return: 0: for
+ * good; -errno. */
 int sb_wal_aside_take(int directory_fd, uint64_t cut, uint64_t last, uint64_t first);
 int sb_wal_aside_unmark(int directory_fd);
 /* Return: to which cut the log is to go back, where the operator says @recover_to: that, or the one

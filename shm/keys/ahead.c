@@ -12,12 +12,13 @@
 #define LANES_NEAR 4u /* walks at once */
 #define LANES_FAR  12u
 #define NODES_NEAR 12u /* behind so many no further walk begins */
+#define NODES_FAR  256u
+#define LANE_NODES 256u /* of one walk, at most */
 /* Behind so many a stream begins anew: other processes change the index. */
-#define STREAM_NODES  16384u
-#define STREAM_LEAD   384u
-#define SCOUT_LEAD    32u
-#define NODES_FAR     256u
-#define LANE_NODES    256u  /* of one walk, at most */
+#define STREAM_NODES 16384u
+#define STREAM_LEAD                                                                                \
+        384u /* nodes by which its walks may lead; what they fetch is in the cache still */
+#define SCOUT_LEAD    32u   /* and its scout: SB_AHEAD_CELLS to a cell, as many to what is in it */
 #define CELLS         1024u /* of all of them */
 #define BUCKETS_AHEAD 16u
 

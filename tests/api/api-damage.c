@@ -175,12 +175,46 @@ static void test_a_key_without_its_cell_is_eio_for_a_write(void)
         END();
 }
 
+/* A version with lengths that reach behind the segment; or its cell leads to another key's. */
+static void test_a_scan_gives_no_key_that_is_damaged(void)
+{
+        static const char *const keys[] = {"k1", "k2", "k3"};
+
+        for (uint32_t foreign = 0; foreign < 2; foreign++) {
+                struct sb_guard guard = {0};
+                struct sb_scan *scan = NULL;
+                struct sb_version *version;
+
+                BEGIN();
+                for (size_t i = 0; i < 3; i++)
+                        CHECK_EQ(sb_set(bus, b(keys[i]), b("value"), NULL, NULL), 0);
+                version = sb_version_at(
+                        &bus->handle.segment, sb_load_relaxed(cell_of("k2")) & SB_OFFSET_MASK);
+                if (foreign)
+                        sb_store_relaxed(cell_of("k2"), sb_load_relaxed(cell_of("k1")));
+                else
+                        version->shape = SB_SHAPE(UINT32_MAX >> 4, 2, SB_VERSION_VALUE, 1);
+                CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+                for (size_t i = 0; i < 3; i += 2) {
+                        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+                        CHECK(guard.key.len == 2 && !memcmp(guard.key.data, keys[i], 2));
+                        sb_guard_release(&guard);
+                }
+                CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+                CHECK(!sb_scan_close(scan));
+                alarm(0);
+                sb_close(bus);
+                world_drop(&world);
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_scan_in_an_index_that_goes_round_ends);
         RUN(test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer);
+        RUN(test_a_scan_gives_no_key_that_is_damaged);
         RUN(test_a_key_without_its_cell_is_eio_for_a_write);
         return test_end();
 }

@@ -95,6 +95,31 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
 }
 
 /* A key that was not given does not count: the end of the limit would look like the end. */
+/* What comes next is as it was in the cut; whether all of the cut is there is not known. */
+static void test_an_evicted_scan_over_what_did_not_change_says_lapped(void)
+{
+        struct sb_guard guards[3] = {0};
+        struct sb_scan *scan = NULL;
+        uint32_t evicted = 0;
+        size_t count = 0;
+
+        BEGIN();
+        for (unsigned i = 0; i < 5; i++)
+                CHECK_EQ(sb_set(bus, (struct sb_bytes){&"abcde"[i], 1}, b("same"), NULL, NULL), 0);
+        CHECK_EQ(sb_scan_open(other, NULL, all, &scan), 0);
+        CHECK_EQ(sb_scan_next_many(scan, guards, 2, &count), 0);
+        CHECK_EQ(count, 2);
+        CHECK_EQ(evict(other->handle.slot, &evicted), 0);
+        CHECK_EQ(evicted, 1);
+        CHECK_EQ(sb_scan_next(scan, &guards[2]), SB_E_LAPPED);
+        CHECK_EQ(sb_scan_next_many(scan, &guards[2], 1, &count), SB_E_LAPPED);
+        CHECK(!guards[2].bus);
+        sb_guard_release(&guards[0]);
+        sb_guard_release(&guards[1]);
+        CHECK(!sb_scan_close(scan));
+        END();
+}
+
 static void test_an_evicted_scan_never_comes_to_its_limit(void)
 {
         struct sb_scan_options how = {.size = sizeof(how), .limit = 1};
@@ -262,6 +287,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_an_evicted_scan_says_lapped_and_its_guards_stay);
+        RUN(test_an_evicted_scan_over_what_did_not_change_says_lapped);
         RUN(test_an_evicted_scan_never_comes_to_its_limit);
         RUN(test_all_snapshots_of_one_client_go_and_no_others);
         RUN(test_what_was_kept_for_an_evicted_snapshot_is_used_again);
