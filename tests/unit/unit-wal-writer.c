@@ -20,10 +20,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agentd/wal/wal-uring.h"
 #include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-files.h"
 #include "ring/wal/wal-file.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
@@ -307,6 +309,44 @@ static void test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names(vo
         lose_a_name(2);
 }
 
+/* Whether the second of two writes, with a look for the file's name between them, leaves the file
+ * with the time of the first one. */
+static void write_twice(const struct sb_wal_files *files, int fd, bool *ret_keeps)
+{
+        struct timespec between;
+        struct stat status;
+        uint64_t inode;
+
+        /* Whichever kernel dates each write that follows a question dates the first one now. */
+        CHECK(!fstat(fd, &status) && pwrite(fd, "a", 1, 0) == 1);
+        CHECK(!clock_gettime(CLOCK_REALTIME, &between));
+        CHECK(!sb_wal_files_inode(files, 1, &inode) && inode == status.st_ino);
+        CHECK(pwrite(fd, "b", 1, 0) == 1 && !fstat(fd, &status));
+        *ret_keeps = status.st_mtim.tv_sec < between.tv_sec ||
+                     (status.st_mtim.tv_sec == between.tv_sec &&
+                             status.st_mtim.tv_nsec <= between.tv_nsec);
+}
+
+static void test_a_look_for_a_name_gives_the_next_write_no_time_of_its_own(void)
+{
+        struct sb_wal_files files = {0};
+        char name[SB_WAL_FILE_NAME_MAX];
+        bool kept = false;
+        int fd;
+
+        CHECK(begin_log(SB_WAL_SYNC));
+        files.directory_fd = dir;
+        sb_wal_file_name(1, name);
+        fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        CHECK(fd >= 0);
+        /* The clock of the file system may step between two writes, but not each time. */
+        for (uint32_t i = 0; i < 1000 && !kept; i++)
+                write_twice(&files, fd, &kept);
+        CHECK(kept);
+        close(fd);
+        end_log();
+}
+
 /* ---- a real file system that cuts writes short ---- */
 
 static void cut_short(enum sb_wal_backend backend)
@@ -500,6 +540,7 @@ int main(int argc, char **argv)
         RUN(test_files_that_could_not_go_go_with_the_next_ones);
         RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
         RUN(test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names);
+        RUN(test_a_look_for_a_name_gives_the_next_write_no_time_of_its_own);
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
