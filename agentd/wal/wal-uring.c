@@ -167,21 +167,33 @@ static int wal_uring_sync(void *context, int file)
         return r ? r : answers.results[1];
 }
 
+/* A frame that is a batch by itself, as a process waits for it. The kernel hands each sync of a
+ * ring to a thread of its own. The log has nothing to do meanwhile, so that would be two wake-ups
+ * more. */
+static int wal_uring_finish_alone(
+        struct wal_uring *uring, int file, uint32_t buffer, size_t len, uint64_t file_offset)
+{
+        int r = sb_wal_sync_write(uring->fds[file], uring->buffers[buffer], len, file_offset);
+
+        if (r)
+                return r;
+        return fdatasync(uring->fds[file]) < 0 ? -errno : 0;
+}
+
 static int wal_uring_finish(
         void *context, int file, uint32_t buffer, size_t len, uint64_t file_offset)
 {
         struct wal_uring *uring = context;
         struct wal_uring_answers answers = {0};
+        bool alone = !uring->pushed_len;
         /* The chain orders its two requests and no earlier ones: those are over before it begins.
          */
         int r = wal_uring_ready(uring, file);
 
         if (r)
                 return r;
-        if (uring->broken) {
-                r = wal_uring_push(context, file, buffer, len, file_offset);
-                return r ? r : wal_uring_sync(context, file);
-        }
+        if (alone || uring->broken)
+                return wal_uring_finish_alone(uring, file, buffer, len, file_offset);
         wal_uring_ask_write(uring, file, buffer, len, file_offset, IOSQE_IO_LINK);
         wal_uring_ask_sync(uring, file);
         r = wal_uring_submit(uring, 2);

@@ -1,6 +1,7 @@
 /*
  * The back end of io_uring: a frame is written while the next one is filled, and a batch's last
- * frame and its fdatasync are one chain and one system call.
+ * frame and its fdatasync are one chain and one system call. A frame that is a batch by itself is
+ * written and synced by ordinary calls (decision 93).
  *
  * Buffers and files are registered, so that the kernel takes hold of neither for each write. One
  * frame is on its way at a time. In a chain a write that fails or is short cancels the sync behind
