@@ -67,10 +67,12 @@ static void fail(const char *what, int r)
 
 /* ---- buses ---- */
 
-static struct sb_bus *open_bus(void)
+static struct sb_bus *open_bus(uint64_t spin_ns)
 {
-        struct sb_options options = {
-                .size = sizeof(options), .bus = bus_directory, .access = SB_PEER};
+        struct sb_options options = {.size = sizeof(options),
+                .bus = bus_directory,
+                .access = SB_PEER,
+                .spin_ns = spin_ns};
         struct sb_bus *opened;
         int r = sb_open(&options, &opened);
 
@@ -97,13 +99,12 @@ static void start_bus(const char *size, const char *durability, const char *chec
         r = sb_admin_start(bus_directory, options, NULL);
         if (r)
                 fail("agentd", r);
-        bus = open_bus();
+        bus = open_bus(0);
         if (strcmp(durability, "volatile") != 0)
                 flush(); /* the first batch, and its file */
 }
 
-/* Waits until all of agentd's processes are gone, and their memory with them: then the lock of the
- * bus's directory is free. */
+/* Until all of agentd's processes are gone, and their memory: then the directory's lock is free. */
 static void wait_for_end(void)
 {
         char path[320];
@@ -165,6 +166,7 @@ struct row {
         const struct disk_peer *const *peer; /* with its way, or NULL */
         struct disk_way way;
         void *store, *access;
+        uint64_t spin_ns; /* how long a strict write looks before it sleeps */
         double rates[ROUNDS_MAX];
         struct latency latency;
 };
@@ -253,11 +255,13 @@ static void write_strictly(struct sb_bus *to, uint32_t me, uint64_t begun_ns)
 
 static double slice_strict(const struct row *row)
 {
+        struct sb_bus *to = row->spin_ns ? open_bus(row->spin_ns) : bus;
         uint64_t begun_ns = bench_now_ns();
 
-        (void)row;
         memset(shared, 0, sizeof(*shared));
-        write_strictly(bus, 0, begun_ns);
+        write_strictly(to, 0, begun_ns);
+        if (to != bus)
+                sb_close(to);
         return slice_rate(1, begun_ns);
 }
 
@@ -274,7 +278,7 @@ static double slice_at_once(const struct row *row)
                         continue;
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 if (!row->peer)
-                        write_strictly(open_bus(), i, begun_ns);
+                        write_strictly(open_bus(0), i, begun_ns);
                 else
                         write_elsewhere(
                                 row, (*row->peer)->open(row->store, &row->way), i, begun_ns);
@@ -302,8 +306,7 @@ static double slice_plain(const struct row *row)
         return slice_rate(1, begun_ns);
 }
 
-/* A key out of many, few of which are written twice between two batches. Its digits are written by
- * hand: snprintf() would take longer than the set. */
+/* A key out of many. Its digits are written by hand: snprintf() would take longer than the set. */
 static void set_random(uint64_t number)
 {
         char key[] = "random/000000000";
@@ -417,6 +420,7 @@ static void bench_strict(void)
         struct row rows[] = {
                 {.name = "write and fdatasync of a written file", .slice = slice_file},
                 {.name = "strict, one process", .slice = slice_strict},
+                {.name = "the same, both sides spin", .slice = slice_strict, .spin_ns = 2000000},
                 {.name = "strict, 16 processes at once", .slice = slice_at_once},
                 {.name = "SQLite, WAL, synchronous FULL",
                         .slice = slice_elsewhere,
