@@ -634,6 +634,7 @@ static void bench_recovery(void)
         bench_recovery_of("an empty bus", "1G", NULL);
         bench_recovery_of("1M keys of 16 and 100 bytes", "1G", fill_keys);
         bench_recovery_of("10,000 keys, overwritten", "1G", fill_few);
+        bench_recovery_of("the same, a bus of 256M", "256M", fill_few);
         bench_recovery_of("values of 1 MiB", "1G", fill_large);
         recovered_keys *= 10;
         bench_recovery_of("10M keys of 16 and 100 bytes", "4G", fill_keys);
