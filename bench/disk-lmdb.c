@@ -17,6 +17,7 @@
 struct access {
         MDB_env *env;
         MDB_dbi table;
+        MDB_txn *reading; /* reset between two reads, as LMDB's users do; NULL: none yet */
         bool waits;
         uint64_t synced_ns;
 };
@@ -34,6 +35,8 @@ static void lmdb_close_access(void *opened)
 {
         struct access *access = opened;
 
+        if (access->reading)
+                mdb_txn_abort(access->reading);
         mdb_env_close(access->env);
         free(access);
 }
@@ -83,8 +86,52 @@ static int64_t lmdb_set(
         return 1;
 }
 
-const struct disk_peer *const disk_lmdb =
-        &(const struct disk_peer){lmdb_begin, lmdb_open_access, lmdb_set, lmdb_close_access, free};
+/* Return: 0, or LMDB's error. */
+static int lmdb_begin_reading(struct access *access)
+{
+        return access->reading ? mdb_txn_renew(access->reading)
+                               : mdb_txn_begin(access->env, NULL, MDB_RDONLY, &access->reading);
+}
+
+static int64_t lmdb_get(void *opened, const char *key, size_t key_len)
+{
+        struct access *access = opened;
+        MDB_val name = {.mv_size = key_len, .mv_data = (void *)(uintptr_t)key}, bytes;
+        int64_t len = -1;
+
+        if (lmdb_begin_reading(access))
+                return -1;
+        if (!mdb_get(access->reading, access->table, &name, &bytes)) {
+                bench_use(bench_consume(bytes.mv_data, (uint32_t)bytes.mv_size));
+                len = (int64_t)bytes.mv_size;
+        }
+        mdb_txn_reset(access->reading);
+        return len;
+}
+
+static int64_t lmdb_scan(void *opened, const char *key, size_t key_len, uint32_t count)
+{
+        struct access *access = opened;
+        MDB_val name = {.mv_size = key_len, .mv_data = (void *)(uintptr_t)key}, bytes;
+        MDB_cursor_op way = MDB_SET_RANGE;
+        MDB_cursor *cursor;
+        int64_t done = 0;
+
+        if (lmdb_begin_reading(access))
+                return -1;
+        if (mdb_cursor_open(access->reading, access->table, &cursor))
+                return -1;
+        for (; done < count && !mdb_cursor_get(cursor, &name, &bytes, way); done++) {
+                bench_use(bench_consume(bytes.mv_data, (uint32_t)bytes.mv_size));
+                way = MDB_NEXT;
+        }
+        mdb_cursor_close(cursor);
+        mdb_txn_reset(access->reading);
+        return done;
+}
+
+const struct disk_peer *const disk_lmdb = &(const struct disk_peer){lmdb_begin, lmdb_open_access,
+        lmdb_set, lmdb_close_access, free, lmdb_get, lmdb_scan, false};
 #else
 const struct disk_peer *const disk_lmdb = NULL;
 #endif

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/bench.h"
+
 #define TRIES 2000u /* of a millisecond each, until the server listens */
 
 struct server {
@@ -140,8 +142,23 @@ static void redis_close(void *opened)
         free(access);
 }
 
-const struct disk_peer *const disk_redis =
-        &(const struct disk_peer){redis_begin, redis_open, redis_set, redis_close, redis_end};
+static int64_t redis_get(void *opened, const char *key, size_t key_len)
+{
+        struct access *access = opened;
+        redisReply *reply = redisCommand(access->connection, "GET %b", key, key_len);
+        int64_t len = -1;
+
+        if (reply && reply->type == REDIS_REPLY_STRING) {
+                bench_use(bench_consume((const unsigned char *)reply->str, (uint32_t)reply->len));
+                len = (int64_t)reply->len;
+        }
+        if (reply)
+                freeReplyObject(reply);
+        return len;
+}
+
+const struct disk_peer *const disk_redis = &(const struct disk_peer){
+        redis_begin, redis_open, redis_set, redis_close, redis_end, redis_get, NULL, false};
 #else
 const struct disk_peer *const disk_redis = NULL;
 #endif

@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/bench.h"
+
 struct access {
         rocksdb_t *database;
         rocksdb_options_t *options;
+        rocksdb_readoptions_t *read;
         rocksdb_writeoptions_t *write;
 };
 
@@ -31,6 +34,7 @@ static void rocks_close_access(void *opened)
         if (access->database)
                 rocksdb_close(access->database);
         rocksdb_writeoptions_destroy(access->write);
+        rocksdb_readoptions_destroy(access->read);
         rocksdb_options_destroy(access->options);
         free(access);
 }
@@ -44,6 +48,7 @@ static void *rocks_open_access(void *store, const struct disk_way *way)
                 return NULL;
         access->options = rocksdb_options_create();
         access->write = rocksdb_writeoptions_create();
+        access->read = rocksdb_readoptions_create();
         rocksdb_options_set_create_if_missing(access->options, 1);
         rocksdb_writeoptions_set_sync(access->write, way->waits);
         access->database = rocksdb_open(access->options, store, &error);
@@ -68,8 +73,43 @@ static int64_t rocks_set(
         return -1;
 }
 
-const struct disk_peer *const disk_rocksdb = &(const struct disk_peer){
-        rocks_begin, rocks_open_access, rocks_set, rocks_close_access, free};
+static int64_t rocks_get(void *opened, const char *key, size_t key_len)
+{
+        struct access *access = opened;
+        rocksdb_pinnableslice_t *slice;
+        const char *value;
+        char *error = NULL;
+        size_t len;
+
+        slice = rocksdb_get_pinned(access->database, access->read, key, key_len, &error);
+        free(error);
+        value = slice ? rocksdb_pinnableslice_value(slice, &len) : NULL;
+        if (value)
+                bench_use(bench_consume((const unsigned char *)value, (uint32_t)len));
+        if (slice)
+                rocksdb_pinnableslice_destroy(slice);
+        return value ? (int64_t)len : -1;
+}
+
+static int64_t rocks_scan(void *opened, const char *key, size_t key_len, uint32_t count)
+{
+        struct access *access = opened;
+        rocksdb_iterator_t *at = rocksdb_create_iterator(access->database, access->read);
+        int64_t done = 0;
+
+        rocksdb_iter_seek(at, key, key_len);
+        for (; done < count && rocksdb_iter_valid(at); rocksdb_iter_next(at), done++) {
+                size_t len;
+                const char *value = rocksdb_iter_value(at, &len);
+
+                bench_use(bench_consume((const unsigned char *)value, (uint32_t)len));
+        }
+        rocksdb_iter_destroy(at);
+        return done;
+}
+
+const struct disk_peer *const disk_rocksdb = &(const struct disk_peer){rocks_begin,
+        rocks_open_access, rocks_set, rocks_close_access, free, rocks_get, rocks_scan, true};
 #else
 const struct disk_peer *const disk_rocksdb = NULL;
 #endif

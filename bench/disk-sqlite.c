@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/bench.h"
+
 struct access {
         sqlite3 *database;
-        sqlite3_stmt *set;
+        sqlite3_stmt *set, *get, *scan;
 };
 
 static void *sqlite_begin(const char *directory, const struct disk_way *way)
@@ -29,6 +31,8 @@ static void sqlite_close_access(void *opened)
         struct access *access = opened;
 
         sqlite3_finalize(access->set);
+        sqlite3_finalize(access->get);
+        sqlite3_finalize(access->scan);
         sqlite3_close(access->database);
         free(access);
 }
@@ -49,7 +53,12 @@ static void *sqlite_open_access(void *store, const struct disk_way *way)
                         "CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID",
                         NULL, NULL, NULL) &&
                 !sqlite3_prepare_v2(access->database, "INSERT OR REPLACE INTO kv VALUES (?, ?)", -1,
-                        &access->set, NULL))
+                        &access->set, NULL) &&
+                !sqlite3_prepare_v2(
+                        access->database, "SELECT v FROM kv WHERE k = ?", -1, &access->get, NULL) &&
+                !sqlite3_prepare_v2(access->database,
+                        "SELECT v FROM kv WHERE k >= ? ORDER BY k LIMIT ?", -1, &access->scan,
+                        NULL))
                 return access;
         sqlite_close_access(access);
         return NULL;
@@ -68,8 +77,36 @@ static int64_t sqlite_set(
         return r == SQLITE_DONE ? 1 : -1;
 }
 
-const struct disk_peer *const disk_sqlite = &(const struct disk_peer){
-        sqlite_begin, sqlite_open_access, sqlite_set, sqlite_close_access, free};
+static int64_t sqlite_get(void *opened, const char *key, size_t key_len)
+{
+        struct access *access = opened;
+        int64_t len = -1;
+
+        sqlite3_bind_blob(access->get, 1, key, (int)key_len, SQLITE_STATIC);
+        if (sqlite3_step(access->get) == SQLITE_ROW) {
+                len = sqlite3_column_bytes(access->get, 0);
+                bench_use(bench_consume(sqlite3_column_blob(access->get, 0), (uint32_t)len));
+        }
+        sqlite3_reset(access->get);
+        return len;
+}
+
+static int64_t sqlite_scan(void *opened, const char *key, size_t key_len, uint32_t count)
+{
+        struct access *access = opened;
+        int64_t done = 0;
+
+        sqlite3_bind_blob(access->scan, 1, key, (int)key_len, SQLITE_STATIC);
+        sqlite3_bind_int64(access->scan, 2, count);
+        for (; sqlite3_step(access->scan) == SQLITE_ROW; done++)
+                bench_use(bench_consume(sqlite3_column_blob(access->scan, 0),
+                        (uint32_t)sqlite3_column_bytes(access->scan, 0)));
+        sqlite3_reset(access->scan);
+        return done;
+}
+
+const struct disk_peer *const disk_sqlite = &(const struct disk_peer){sqlite_begin,
+        sqlite_open_access, sqlite_set, sqlite_close_access, free, sqlite_get, sqlite_scan, false};
 #else
 const struct disk_peer *const disk_sqlite = NULL;
 #endif

@@ -1,6 +1,6 @@
 /*
- * Contenders on the disk, for bench-log: stores that other projects make, each as its users make
- * writes durable in it.
+ * Contenders on the disk, for bench-log and bench-ycsb: stores that other projects make, each as
+ * its users make writes durable in it.
  *
  * Always true: a set that has returned from a store opened with @waits is durable as that store
  * promises it; one that was queued by @pipeline is counted when the store has answered it.
@@ -27,10 +27,17 @@ struct disk_peer {
                 void *access, const char *key, size_t key_len, const void *value, size_t value_len);
         void (*close)(void *access);
         void (*end)(void *store);
+        /* Read all of a key's value. Return: its length; -1: it is not there, or that failed. */
+        int64_t (*get)(void *access, const char *key, size_t key_len);
+        /* Read the values of up to @count keys, from @key on in byte order. Return: how many;
+         * -1: it failed. NULL: the store has no order. */
+        int64_t (*scan)(void *access, const char *key, size_t key_len, uint32_t count);
+        /* One process at a time has it open; its threads share the access. */
+        bool one_process;
 };
 
 /* NULL: not built in, for its library was not there. */
-extern const struct disk_peer *const disk_lmdb, *const disk_redis, *const disk_rocksdb,
-                                                                           *const disk_sqlite;
+extern const struct disk_peer *const disk_lmdb,
+        *const disk_redis, *const disk_rocksdb, *const disk_statebus, *const disk_sqlite;
 
 #endif
