@@ -75,6 +75,7 @@ struct contender {
         const struct disk_peer *const *peer;
         void *store, *access; /* the access of one that has a single process */
         struct shared *shared;
+        double load_rate; /* the keys that are there at first, a second, by one process */
         double rates[WORKLOADS][ROUNDS_MAX];
 };
 static struct contender contenders[] = {
@@ -302,6 +303,7 @@ static void load(struct contender *contender)
 {
         const struct disk_peer *peer = *contender->peer;
         unsigned char value[VALUE_LEN] = {0};
+        uint64_t begun_ns;
         char key[KEY_LEN];
 
         contender->shared = mmap(NULL, sizeof(*contender->shared), PROT_READ | PROT_WRITE,
@@ -310,12 +312,14 @@ static void load(struct contender *contender)
         contender->access = contender->store ? peer->open(contender->store, &way) : NULL;
         if (contender->shared == MAP_FAILED || !contender->access)
                 fail(contender->name, "its start");
+        begun_ns = bench_now_ns();
         for (uint64_t number = 0; number < records; number++) {
                 write_key(number, key);
                 memcpy(value, &number, sizeof(number));
                 if (peer->set(contender->access, key, KEY_LEN, value, VALUE_LEN) != 1)
                         fail(contender->name, "loading");
         }
+        contender->load_rate = records * 1e9 / (double)(bench_now_ns() - begun_ns);
         if (!peer->one_process)
                 peer->close(contender->access);
 }
@@ -339,37 +343,41 @@ static bool has(const struct contender *contender, const struct workload *worklo
                (!workload->scans || (*contender->peer)->scan);
 }
 
+static void print_rate(double rate, double scale, int digits)
+{
+        if (rate > 0 && scale > 0)
+                printf(" %9.*f", digits, rate / scale);
+        else
+                printf(" %9s", "-");
+}
+
 static void print_table(void)
 {
-        double best[WORKLOADS] = {0}, first[WORKLOADS] = {0};
+        double best[WORKLOADS + 1] = {0};
 
-        printf("thousand operations a second, %u workers, %u keys of 23 bytes, values of "
-               "1,000\n%-20s",
-                workers, records, "");
+        printf("thousand operations a second, %u workers, %u keys of 23 bytes, values of 1,000\n",
+                workers, records);
+        printf("%-20s %9s", "", "load");
         for (size_t w = 0; w < WORKLOADS; w++)
                 printf(" %9c", workloads[w].name);
         for (size_t c = 0; c < CONTENDERS; c++) {
                 if (!*contenders[c].peer)
                         continue;
                 printf("\n%-20s", contenders[c].name);
-                for (size_t w = 0; w < WORKLOADS; w++) {
-                        double rate = median(contenders[c].rates[w]);
+                print_rate(contenders[c].load_rate, 1e3, 0);
+                for (size_t w = 0; w < WORKLOADS; w++)
+                        print_rate(median(contenders[c].rates[w]), 1e3, 0);
+                for (size_t w = 0; c && w <= WORKLOADS; w++) {
+                        double rate = w < WORKLOADS ? median(contenders[c].rates[w])
+                                                    : contenders[c].load_rate;
 
-                        if (!has(&contenders[c], &workloads[w]))
-                                printf(" %9s", "-");
-                        else
-                                printf(" %9.0f", rate / 1e3);
-                        if (c && rate > best[w])
-                                best[w] = rate;
-                        first[w] = c ? first[w] : rate;
+                        best[w] = rate > best[w] ? rate : best[w];
                 }
         }
         printf("\n%-20s", "against the best");
+        print_rate(contenders[0].load_rate, best[WORKLOADS], 2);
         for (size_t w = 0; w < WORKLOADS; w++)
-                if (best[w] > 0)
-                        printf(" %9.2f", first[w] / best[w]);
-                else
-                        printf(" %9s", "-");
+                print_rate(median(contenders[0].rates[w]), best[w], 2);
         putchar('\n');
 }
 
