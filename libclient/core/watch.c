@@ -23,6 +23,7 @@
 #include "libclient/core/prefix.h"
 #include "libclient/core/backlog.h"
 #include "libclient/core/use.h"
+#include "libclient/core/write.h"
 #include "ring/op/watch.h"
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
@@ -221,13 +222,17 @@ static int watch_await(
         if (sb_bell_is_dirty(&bus->handle))
                 return 0;
         now = watch_now(bus) + bus->watches.sleep_max_ns;
-        return sb_bell_sleep(
+        r = sb_bell_sleep(
                 &bus->handle, &bus->watches.interrupted, deadline_ns < now ? deadline_ns : now);
+        /* A signal, whose handler may have called sb_interrupt(): that ends this wait alone. */
+        if (r == -EINTR)
+                sb_exchange_full(&bus->watches.interrupted, 0); /* A:stop. */
+        return r;
 }
 
 /* ---- opening ---- */
 
-/* Begin the watch, which has its place. Return: 0, SB_E_FULL, -EIO, -ENOMEM. */
+/* Begin the watch, which has its place. Return: 0, SB_E_FULL, -E2BIG, -EIO, -ENOMEM. */
 static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
         const struct sb_watch_options *how)
 {
@@ -241,7 +246,7 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
                         .after = how->after != SB_ANY_REV ? how->after : 0};
 
                 if (how->depth > UINT32_MAX / 4) /* the number of slots would wrap round */
-                        return SB_E_FULL;
+                        return -E2BIG;
                 r = sb_prefix_open(bus, key, watch->place, &of, &watch->prefix);
                 if (r == 0)
                         watch->spot = &watch->prefix->op.watch.row.ring->tail;
@@ -257,6 +262,35 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
         if (r == 0 && !(how->flags & SB_BUFFERED) && how->after != SB_ANY_REV)
                 watch->op.last = how->after;
         return r;
+}
+
+/* The same, as sb_write_wait() needs it: to be tried several times. */
+struct opening {
+        struct sb_bus *bus;
+        struct sb_watch *watch;
+        struct sb_bytes key;
+        const struct sb_watch_options *how;
+};
+
+static int watch_attempt(void *argument)
+{
+        const struct opening *opening = argument;
+
+        return watch_begin(opening->bus, opening->watch, opening->key, opening->how);
+}
+
+/* Begin it. Where memory is short, make room as a write does. Return: 0, SB_E_FULL, SB_E_DETACHED,
+ * -EIO, -ENOMEM. */
+static int watch_begin_with_room(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
+        const struct sb_watch_options *how)
+{
+        struct opening opening = {bus, watch, key, how};
+        int r = watch_attempt(&opening);
+
+        if (r == SB_E_FULL)
+                r = sb_write_wait(bus, NULL, watch_attempt, &opening);
+        /* A signal has ended the wait for room; or no wait would help. */
+        return r == -EINTR || r == -E2BIG ? SB_E_FULL : r;
 }
 
 /* Whether the key can be watched. Return: 0, -EINVAL, -ENAMETOOLONG; -EPERM: at the bus's own keys
@@ -282,7 +316,7 @@ static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
                 free(watch);
                 return r;
         }
-        r = watch_begin(bus, watch, key, how);
+        r = watch_begin_with_room(bus, watch, key, how);
         if (r != 0) {
                 bus->watches.table[watch->place] = NULL;
                 free(watch);

@@ -76,7 +76,7 @@ static int watch_take_block(struct sb_handle *handle, const struct beginning *be
         int r;
 
         if (size > handle->segment.value_len_max)
-                return SB_E_FULL;
+                return -E2BIG;
         r = sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, ret);
         if (!r)
                 return 0;
@@ -252,7 +252,7 @@ static int watch_begin(struct sb_handle *handle, struct beginning *begin, struct
 
         *ret = (struct sb_op_watch){0};
         /* Bound: result. -EIO: as SB_WATCH_ROUNDS_MAX says. */
-        for (round = 0; r < 0 && r != -EIO && round < SB_WATCH_ROUNDS_MAX; round++) {
+        for (round = 0; r == AGAIN && round < SB_WATCH_ROUNDS_MAX; round++) {
                 r = 0;
                 if (begin->block && begin->form != begin->missing)
                         watch_give_back(handle, begin);
@@ -275,7 +275,7 @@ static int watch_begin(struct sb_handle *handle, struct beginning *begin, struct
                 }
         }
         watch_give_back(handle, begin);
-        return r < 0 ? -EIO : r;
+        return r == AGAIN ? -EIO : r;
 }
 
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,

@@ -54,9 +54,9 @@ struct sb_op_watch {
 enum sb_watch_slots { SB_WATCH_VERSIONS, SB_WATCH_HINTS };
 
 /* Begin to watch a key, for the client's dirty bit @bit; the ring has @depth slots then, or a row
- * of
- * so many. last is the revision then: the watch gives what comes later. Not under a pin. Return: 0;
- * SB_E_FULL: no room for the key, the ring or the entry; -EIO: the segment is damaged. */
+ * of so many. last is the revision then: the watch gives what comes later. Not under a pin. Return:
+ * 0; SB_E_FULL: no room for the key, the ring or the entry; -E2BIG: no block is that large; -EIO:
+ * the segment is damaged. */
 int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
         uint32_t depth, enum sb_watch_slots slots, struct sb_op_watch *ret);
 /* The same for a watch that keeps the first @want_count changes that it has not read, and drops

@@ -476,6 +476,72 @@ static void test_a_signal_ends_a_wait(void)
         END();
 }
 
+static void do_interrupt(int unused)
+{
+        (void)unused;
+        sb_interrupt(bus);
+}
+
+/* Whether the handler runs before the wait, or while it sleeps. */
+static void test_an_interrupt_out_of_a_handler_ends_one_wait(void)
+{
+        struct sigaction action = {.sa_handler = do_interrupt}, before;
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        timer_t timer;
+
+        BEGIN();
+        CHECK_EQ(sigaction(SIGALRM, &action, &before), 0);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+        for (int i = 0; i < 5; i++) {
+                CHECK_EQ(timer_settime(timer, 0, &(struct itimerspec){.it_value.tv_nsec = 20000000},
+                                 NULL),
+                        0);
+                CHECK_EQ(i % 2 ? sb_wait(bus, SB_FOREVER)
+                               : sb_watch_next(watch, SB_FOREVER, &change),
+                        -EINTR);
+                CHECK_EQ(sb_watch_next(watch, 0, &change), SB_E_TIMED_OUT);
+        }
+        CHECK_EQ(timer_delete(timer), 0);
+        CHECK_EQ(sigaction(SIGALRM, &before, NULL), 0);
+        sb_watch_close(watch);
+        END();
+}
+
+/* Half of what a full bus has is deleted, and its memory lies in blocks of another size. */
+static void test_opening_a_watch_makes_room_as_a_write_does(void)
+{
+        static char value[4000];
+        struct sb_watch *watch = NULL;
+        struct sb_bytes bytes = {value, sizeof(value)};
+        unsigned count = 0;
+        char key[16];
+        int r = 0;
+
+        WORLD_BEGIN(64 * MIB);
+        for (; r == 0; count++) {
+                snprintf(key, sizeof(key), "live/%u", count);
+                r = sb_set(bus, b(key), bytes, NULL, NULL);
+        }
+        CHECK(r == SB_E_FULL && count > 1000);
+        CHECK_EQ(sb_watch_open(bus, b("fr"), SB_PREFIX, SB_ANY_REV, &watch), SB_E_FULL);
+        for (unsigned i = 0; i + 1 < count; i += 2) {
+                snprintf(key, sizeof(key), "live/%u", i);
+                CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+        }
+        CHECK_EQ(sb_watch_open(bus, b("fr"), SB_PREFIX, SB_ANY_REV, &watch), 0);
+        sb_watch_close(watch);
+        CHECK_EQ(sb_watch_open_at(bus, b("fresh"),
+                         &(struct sb_watch_options){.size = sizeof(struct sb_watch_options),
+                                 .depth = 5000,
+                                 .after = SB_ANY_REV},
+                         &watch),
+                0);
+        sb_watch_close(watch);
+        END();
+}
+
 /* One wait for many watches; more than a record has dirty bits. */
 static void test_a_wait_knows_which_of_many_watches_has_something(void)
 {
@@ -650,6 +716,8 @@ int main(int argc, char **argv)
         RUN(test_a_sleeping_watch_is_woken_by_a_change);
         RUN(test_a_wait_ends_at_its_deadline_or_by_an_interrupt);
         RUN(test_a_signal_ends_a_wait);
+        RUN(test_an_interrupt_out_of_a_handler_ends_one_wait);
+        RUN(test_opening_a_watch_makes_room_as_a_write_does);
         RUN(test_a_wait_knows_which_of_many_watches_has_something);
         RUN(test_until_asks_at_once_and_behind_each_change);
         RUN(test_beside_writers_every_change_is_given_or_counted);
