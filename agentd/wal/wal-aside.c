@@ -16,8 +16,11 @@
 #include "agentd/wal/wal-backend.h"
 #include "agentd/wal/wal-writer.h"
 #include "ring/wal/wal-file.h"
+#include "shm/base/fault.h"
+#include "ring/wal/wal-frame.h"
 
-#define MARK "going-back"
+#define MARK      "going-back"
+#define MARK_NEXT "going-back.next" /* before it takes that name */
 
 #define ASIDE_MOST 1000u /* of one cut */
 
@@ -37,6 +40,7 @@ static int wal_aside_make(int directory_fd, uint64_t cut, char ret_name[SB_WAL_A
         return -EEXIST;
 }
 
+/* Fault ASIDE_UNSYNCED: the names are not on the disk. */
 static int wal_aside_link_all(int directory_fd, int aside_fd, const struct sb_wal_names *names)
 {
         char name[SB_WAL_FILE_NAME_MAX];
@@ -46,7 +50,22 @@ static int wal_aside_link_all(int directory_fd, int aside_fd, const struct sb_wa
                 if (linkat(directory_fd, name, aside_fd, name, 0) < 0)
                         return -errno;
         }
+        if (SB_FAULT(ASIDE_UNSYNCED))
+                return 0;
         return fsync(aside_fd) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+}
+
+/* Of a directory that cannot have all names nothing is left: each start tries again. */
+static void wal_aside_drop(
+        int directory_fd, int aside_fd, const struct sb_wal_names *names, const char *aside_name)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        for (size_t i = 0; aside_fd >= 0 && i < names->number_count; i++) {
+                sb_wal_file_name(names->numbers[i], name);
+                (void)unlinkat(aside_fd, name, 0);
+        }
+        (void)unlinkat(directory_fd, aside_name, AT_REMOVEDIR);
 }
 
 int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME_MAX])
@@ -61,6 +80,8 @@ int sb_wal_aside(int directory_fd, uint64_t cut, char ret_name[SB_WAL_ASIDE_NAME
                 aside_fd = openat(
                         directory_fd, ret_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
                 r = aside_fd < 0 ? -errno : wal_aside_link_all(directory_fd, aside_fd, &names);
+                if (r)
+                        wal_aside_drop(directory_fd, aside_fd, &names, ret_name);
                 if (aside_fd >= 0)
                         close(aside_fd);
         }
@@ -135,16 +156,29 @@ static uint64_t wal_aside_marked(int directory_fd)
         return len > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
+/* Take away a name that may not be there. Return: 0, -errno. */
+static int wal_aside_forget(int directory_fd, const char *name)
+{
+        return unlinkat(directory_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Make a mark, or have another one take the place of the one that is there, without a moment in
+ * which there is none. One with the same cut is made anew, too: a start that was killed may have
+ * left it in memory alone. Faults MARK_UNSYNCED, MARK_REPLACED: one rule each is not so. */
 static int wal_aside_mark(int directory_fd, uint64_t cut)
 {
         char text[24];
+        int r = wal_aside_forget(directory_fd, MARK_NEXT);
 
-        if (wal_aside_marked(directory_fd) == cut)
-                return 0;
+        if (!r && SB_FAULT(MARK_REPLACED))
+                r = wal_aside_forget(directory_fd, MARK);
+        if (r)
+                return r;
         snprintf(text, sizeof(text), "%" PRIu64, cut);
-        if (unlinkat(directory_fd, MARK, 0) < 0 && errno != ENOENT)
+        if (symlinkat(text, directory_fd, MARK_NEXT) < 0 ||
+                renameat(directory_fd, MARK_NEXT, directory_fd, MARK) < 0)
                 return -errno;
-        return symlinkat(text, directory_fd, MARK) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
+        return !SB_FAULT(MARK_UNSYNCED) && fsync(directory_fd) < 0 ? -errno : 0;
 }
 
 int sb_wal_aside_take(int directory_fd, uint64_t cut, uint64_t last, uint64_t first)
@@ -156,11 +190,14 @@ int sb_wal_aside_take(int directory_fd, uint64_t cut, uint64_t last, uint64_t fi
         return r ? r : wal_aside_cut_front(directory_fd, first);
 }
 
+/* Fault UNMARKED_EARLY: what an earlier start did may not be on the disk yet. */
 int sb_wal_aside_unmark(int directory_fd)
 {
-        if (unlinkat(directory_fd, MARK, 0) < 0)
-                return errno == ENOENT ? 0 : -errno;
-        return fsync(directory_fd) < 0 ? -errno : 0;
+        if (!wal_aside_marked(directory_fd))
+                return 0;
+        if (!SB_FAULT(UNMARKED_EARLY) && fsync(directory_fd) < 0)
+                return -errno;
+        return unlinkat(directory_fd, MARK, 0) < 0 || fsync(directory_fd) < 0 ? -errno : 0;
 }
 
 uint64_t sb_wal_aside_wanted(int directory_fd, uint64_t recover_to)
@@ -181,6 +218,8 @@ int sb_wal_aside_end(
         struct sb_wal_writer_options options = {.directory_fd = directory_fd,
                 .io = &io,
                 .hash_seed = end->hash_seed,
+                .file_size =
+                        2 * SB_WAL_BLOCK, /* it has no batch; the next one has a file of its own */
                 .sequence = sequence,
                 .cut = cut};
         struct sb_wal_writer *writer;

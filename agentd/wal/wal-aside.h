@@ -16,7 +16,9 @@
  * Always true: when sb_wal_aside() returns 0, all names are on the disk. Killed before, it has
  * taken nothing away; the next start makes another directory. Between the first name that goes and
  * the header the log ends somewhere behind the cut. As long as it may, there is a mark, a symbolic
- * link that has the cut as its text: a start that finds it goes on.
+ * link that has the cut as its text: a start that finds it goes on. The mark is on the disk before
+ * the first name goes; one mark takes the place of another in one step; and it goes when all that
+ * it stands for is on the disk, whichever start did that.
  */
 #ifndef SB_WAL_ASIDE_H
 #define SB_WAL_ASIDE_H

@@ -143,6 +143,10 @@
         X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
+        X(ASIDE_UNSYNCED, "the names that keep a log aside are not synced before others go")       \
+        X(MARK_UNSYNCED, "files go before the mark that says so is on the disk")                   \
+        X(MARK_REPLACED, "a mark is taken away before the next one is there")                      \
+        X(UNMARKED_EARLY, "a mark goes before what it stands for is on the disk")                  \
         X(REST_TAKEN_FIRST, "what is to be kept aside loses its names before it is")               \
         X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \
         X(FRONT_NEEDED, "a log that is damaged before a whole copy is refused")                    \

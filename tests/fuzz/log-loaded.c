@@ -175,6 +175,7 @@ static void look_into(struct log_loaded *ret)
         uint32_t slot, generation;
 
         FUZZ_CHECK(!sb_segment_open(room->map, room->geometry.size, &sb_os_linux, &segment));
+        ret->cut = sb_load_relaxed(&segment.super->durable);
         FUZZ_CHECK(!sb_roster_claim(&segment, 0, &identity, &slot, &generation));
         sb_handle_init(&handle, &segment, slot, generation, room->space);
         look_sound(&handle);
@@ -195,7 +196,7 @@ void log_load(int directory_fd, uint64_t recover_to, bool small, struct log_load
                 FUZZ_CHECK(!sb_os_register());
         }
         room = small ? &small_one : &large;
-        *ret = (struct log_loaded){.digest = 1};
+        *ret = (struct log_loaded){.digest = 1, .said = said};
         said[0] = '\0';
         config.recover_to = recover_to;
         ret->result = sb_wal_recover(&config, directory_fd, &memory);

@@ -3,8 +3,7 @@
  * what is in the segment then.
  *
  * There is one with room for all that an input can say, and one that is soon full. Each lies in a
- * piece of memory that is used again and again. What agentd would say is
- * kept, and not printed.
+ * piece of memory that is used again and again. What agentd would say is kept, and not printed.
  *
  * Always true: a segment that recovery gives out was found sound by the validator, also behind a
  * write and a delete.
@@ -18,7 +17,9 @@
 struct log_loaded {
         int result; /* of sb_wal_recover() */
         uint64_t keys;
-        uint64_t digest; /* of all keys, with the chains of their versions */
+        uint64_t digest;  /* of all keys, with the chains of their versions */
+        uint64_t cut;     /* that the bus is at, and its log */
+        const char *said; /* the last line, until the next call */
 };
 
 /* Bring back the log in the directory, up to the cut @recover_to, 0: to its end. @small: into the

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct record *recorder_new(struct recorder *recorder, enum record_kind kind, uint32_t node)
+struct record *recorder_new(struct recorder *recorder, enum record_kind kind, uint32_t node)
 {
         struct record *record;
 
@@ -30,7 +30,7 @@ void recorder_note(
 
 /* ---- names ---- */
 
-static int recorder_find(const struct recorder *recorder, const char *name)
+int recorder_find(const struct recorder *recorder, const char *name)
 {
         for (uint32_t i = 0; i < recorder->name_count; i++)
                 if (!strcmp(recorder->names[i].name, name))
@@ -38,7 +38,7 @@ static int recorder_find(const struct recorder *recorder, const char *name)
         return -1;
 }
 
-static void recorder_drop_name(struct recorder *recorder, const char *name)
+void recorder_drop_name(struct recorder *recorder, const char *name)
 {
         int i = recorder_find(recorder, name);
 
@@ -46,7 +46,7 @@ static void recorder_drop_name(struct recorder *recorder, const char *name)
                 recorder->names[i] = recorder->names[--recorder->name_count];
 }
 
-static void recorder_put_name(struct recorder *recorder, const char *name, uint32_t node)
+void recorder_put_name(struct recorder *recorder, const char *name, uint32_t node)
 {
         recorder_drop_name(recorder, name);
         snprintf(recorder->names[recorder->name_count].name, NAME_MAX_LEN, "%s", name);
@@ -65,10 +65,12 @@ uint32_t recorder_add(struct recorder *recorder, const char *name)
 
 /* ---- failing ---- */
 
-/* Counts a call. Return: whether it is the one that fails. */
-static bool recorder_fails(struct recorder *recorder)
+bool recorder_fails(struct recorder *recorder)
 {
-        return ++recorder->calls == recorder->fail_at;
+        recorder->calls++;
+        return recorder->fail_at &&
+               (recorder->failure == FAIL_REST ? recorder->calls >= recorder->fail_at
+                                               : recorder->calls == recorder->fail_at);
 }
 
 /* A call for a file is about to be made: none is allowed when an earlier one failed. */
@@ -81,8 +83,8 @@ static uint32_t recorder_node(struct recorder *recorder, int file)
         return node;
 }
 
-static void recorder_note_write(struct recorder *recorder, uint32_t node, const void *bytes,
-        size_t len, uint64_t file_offset)
+void recorder_note_write(struct recorder *recorder, uint32_t node, const void *bytes, size_t len,
+        uint64_t file_offset)
 {
         struct record *record = recorder_new(recorder, RECORD_WRITE, node);
 
@@ -298,6 +300,14 @@ void recorder_begin(struct recorder *recorder, const struct sb_wal_io *below, st
                 .random = recorder_random,
         };
         memcpy(ret->buffers, below->buffers, sizeof(ret->buffers));
+}
+
+void recorder_clear(struct recorder *recorder)
+{
+        recorder_end(recorder);
+        recorder->name_count = recorder->node_count = 0;
+        recorder->calls = recorder->fail_at = 0;
+        recorder->error = -EIO;
 }
 
 void recorder_end(struct recorder *recorder)

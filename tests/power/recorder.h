@@ -16,7 +16,7 @@
 
 #define RECORD_MAX   16384u /* of one generation */
 #define NODES_MAX    512u   /* files ever made in one generation, under whatever name */
-#define NAME_MAX_LEN 32u
+#define NAME_MAX_LEN 64u
 
 enum record_kind {
         RECORD_CREATE,
@@ -25,6 +25,9 @@ enum record_kind {
         RECORD_SYNC_FAILED,
         RECORD_RENAME,
         RECORD_UNLINK,
+        RECORD_LINK,    /* one more name of a file */
+        RECORD_MAKE,    /* a directory */
+        RECORD_SYMLINK, /* its text is the bytes */
         RECORD_DIRECTORY,
         RECORD_DIRECTORY_FAILED,
         RECORD_BEGIN,    /* the test: a batch begins; sequence, seed */
@@ -39,6 +42,8 @@ struct record {
         uint64_t file_offset;
         uint32_t len;
         unsigned char *bytes;
+        /* As the directory that is recorded has them: of one below it with a slash between. Of a
+         * sync of a directory: its own name, and "" is the recorded one. */
         char name[NAME_MAX_LEN], to[NAME_MAX_LEN];
         uint64_t sequence, seed;
 };
@@ -47,6 +52,7 @@ struct record {
 enum recorder_failure {
         FAIL_BEFORE, /* nothing is done */
         FAIL_PART,   /* of a write, half is done; anything else is done, and answered with -EIO */
+        FAIL_REST,   /* nothing is done, by this call and all later ones, as of a killed process */
 };
 
 struct recorder {
@@ -73,8 +79,21 @@ struct recorder {
 void recorder_begin(
         struct recorder *recorder, const struct sb_wal_io *below, struct sb_wal_io *ret);
 void recorder_end(struct recorder *recorder);
+/* Begins an empty record that lies below calls of the C library (calls.h). */
+void recorder_clear(struct recorder *recorder);
 /* A file that is there already. Return: its node. */
 uint32_t recorder_add(struct recorder *recorder, const char *name);
+/* Which file has the name, as an index of the names; -1: none. */
+int recorder_find(const struct recorder *recorder, const char *name);
+void recorder_put_name(struct recorder *recorder, const char *name, uint32_t node);
+void recorder_drop_name(struct recorder *recorder, const char *name);
+/* One more record, of which the caller sets the rest. */
+struct record *recorder_new(struct recorder *recorder, enum record_kind kind, uint32_t node);
+/* A record of bytes that are written. */
+void recorder_note_write(struct recorder *recorder, uint32_t node, const void *bytes, size_t len,
+        uint64_t file_offset);
+/* Counts a call. Return: whether it is the one that fails. */
+bool recorder_fails(struct recorder *recorder);
 /* The test notes something. */
 void recorder_note(
         struct recorder *recorder, enum record_kind kind, uint64_t sequence, uint64_t seed);

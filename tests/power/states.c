@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shm/base/hash.h"
@@ -89,6 +90,9 @@ static void states_rename(struct states_links *links, const struct record *recor
 
         switch (record->kind) {
         case RECORD_CREATE:
+        case RECORD_LINK:
+        case RECORD_MAKE:
+        case RECORD_SYMLINK:
                 states_link_put(links, record->name, record->node);
                 break;
         case RECORD_UNLINK:
@@ -103,6 +107,41 @@ static void states_rename(struct states_links *links, const struct record *recor
         default:
                 break;
         }
+}
+
+/* The bytes of a name that are its directory's; 0: it lies in the top one. */
+static size_t states_directory_len(const char *name)
+{
+        const char *slash = strrchr(name, '/');
+
+        return slash ? (size_t)(slash - name) : 0;
+}
+
+static bool states_lies_in(const char *name, const char *directory)
+{
+        size_t len = states_directory_len(name);
+
+        return strlen(directory) == len && !strncmp(name, directory, len);
+}
+
+/* Whether all directories above the name have theirs. */
+static bool states_is_reached(const struct states_links *links, const char *name)
+{
+        char above[NAME_MAX_LEN];
+        size_t len = states_directory_len(name);
+
+        if (!len)
+                return true;
+        snprintf(above, sizeof(above), "%.*s", (int)len, name);
+        return states_link_find(links, above) >= 0 && states_is_reached(links, above);
+}
+
+int states_find(const struct states *states, const char *name)
+{
+        int i = states_link_find(&states->links, name);
+
+        return i >= 0 && states_is_reached(&states->links, name) ? (int)states->links.link[i].node
+                                                                 : -1;
 }
 
 /* ---- going over the record ---- */
@@ -156,14 +195,15 @@ static void states_settle_file(struct states *states, uint32_t node)
         states->write_count = left;
 }
 
-/* What was waiting is sure, and stays in its place behind what is not: of two names for one thing,
- * the later one counts. */
-static void states_settle_names(struct states *states)
+/* What was waiting in the directory is sure, and stays in its place behind what is not: of two
+ * names for one thing, the later one counts. */
+static void states_settle_names(struct states *states, const char *directory)
 {
         uint32_t first = 0;
 
         for (uint32_t i = 0; i < states->name_count; i++)
-                states->sure_name[i] = states->sure_name[i] || !states->lost_name[i];
+                if (states_lies_in(states->recorder->records[states->names[i]].name, directory))
+                        states->sure_name[i] = states->sure_name[i] || !states->lost_name[i];
         for (; first < states->name_count && states->sure_name[first]; first++)
                 states_rename(
                         &states->sure_links, &states->recorder->records[states->names[first]]);
@@ -196,9 +236,18 @@ void states_step(struct states *states)
                         if (states->recorder->records[states->writes[i]].node == record->node)
                                 states->lost_write[i] = true;
                 break;
+        case RECORD_MAKE:
+        case RECORD_SYMLINK:
         case RECORD_CREATE:
+        case RECORD_LINK:
         case RECORD_RENAME:
         case RECORD_UNLINK:
+                if (record->kind == RECORD_MAKE)
+                        states->kind[record->node] = STATES_DIRECTORY;
+                if (record->kind == RECORD_SYMLINK) {
+                        states->kind[record->node] = STATES_SYMLINK;
+                        states_put(&states->sure[record->node], record->bytes, 0, record->len);
+                }
                 if (states->name_count == WAITING_MAX)
                         states_fail("too many names wait for a sync");
                 states->lost_name[states->name_count] = false;
@@ -207,7 +256,7 @@ void states_step(struct states *states)
                 states->names_waiting++;
                 break;
         case RECORD_DIRECTORY:
-                states_settle_names(states);
+                states_settle_names(states, record->name);
                 break;
         case RECORD_DIRECTORY_FAILED:
                 for (uint32_t i = 0; i < states->name_count; i++)
@@ -261,6 +310,35 @@ static bool states_is_read(const char *name)
         return strncmp(name, "wal-spare", 9) != 0;
 }
 
+static bool states_is_seen(const struct states *states, uint32_t i)
+{
+        const char *name = states->links.link[i].name;
+
+        return states_is_read(name) && states_is_reached(&states->links, name);
+}
+
+void states_begin_behind(
+        struct states *states, const struct states *from, struct recorder *recorder)
+{
+        uint32_t most = 0;
+
+        states_begin(states, recorder, -1, -1);
+        memcpy(states->kind, from->kind, sizeof(states->kind));
+        for (uint32_t i = 0; i < from->links.count; i++) {
+                const uint32_t node = from->links.link[i].node;
+
+                if (!states_is_seen(from, i))
+                        continue;
+                states_link_put(&states->sure_links, from->links.link[i].name, node);
+                if (from->file[node].bytes)
+                        states_copy(&states->sure[node], &from->file[node]);
+                states->sure[node].changed = true;
+                recorder_put_name(recorder, from->links.link[i].name, node);
+                most = node > most ? node : most;
+        }
+        recorder->node_count = most + 1;
+}
+
 /* How many waiting writes, longer than @least, are in files that the reader may look at. */
 static uint32_t states_count(const struct states *states, uint32_t least)
 {
@@ -273,7 +351,8 @@ static uint32_t states_count(const struct states *states, uint32_t least)
         for (uint32_t i = 0; i < states->name_count; i++) {
                 const struct record *record = &states->recorder->records[states->names[i]];
 
-                if (record->kind == RECORD_RENAME && states_is_read(record->to))
+                if ((record->kind == RECORD_RENAME && states_is_read(record->to)) ||
+                        (record->kind == RECORD_CREATE && states_is_read(record->name)))
                         visible[record->node] = true;
         }
         for (uint32_t i = 0; i < states->write_count; i++)
@@ -397,11 +476,74 @@ static uint64_t states_look(struct states *states, uint64_t known)
                 const struct states_file *file = &states->file[states->links.link[i].node];
                 const char *name = states->links.link[i].name;
 
-                if (states_is_read(name))
+                if (states_is_seen(states, i))
                         sum += sb_hash_key(
                                 file->bytes, file->size, sb_hash_key(name, strlen(name), known));
         }
         return sum ? sum : 1;
+}
+
+uint64_t states_draw(struct states *states, const struct states_choice *choice, uint64_t known)
+{
+        states_choose(states, choice);
+        return states_look(states, known);
+}
+
+static void states_lay_file(const struct states_file *file, int directory_fd, const char *name)
+{
+        int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        if (fd < 0 || (file->size && pwrite(fd, file->bytes, file->size, 0) != (ssize_t)file->size))
+                states_fail("a file of the image cannot be written");
+        close(fd);
+}
+
+/* Lays one name. What has another name already gets one more. */
+static void states_lay_link(
+        const struct states *states, uint32_t i, int directory_fd, const char **names)
+{
+        const uint32_t node = states->links.link[i].node;
+        const char *name = states->links.link[i].name;
+        const struct states_file *file = &states->file[node];
+        char text[32];
+        int r = 0;
+
+        if (states->kind[node] == STATES_SYMLINK) {
+                snprintf(text, sizeof(text), "%.*s", (int)file->size, (const char *)file->bytes);
+                r = symlinkat(text, directory_fd, name);
+        } else if (names[node]) {
+                r = linkat(directory_fd, names[node], directory_fd, name, 0);
+        } else {
+                states_lay_file(file, directory_fd, name);
+        }
+        names[node] = name;
+        if (r < 0)
+                states_fail("the image cannot be laid");
+}
+
+void states_lay(const struct states *states, int directory_fd)
+{
+        const char *names[NODES_MAX] = {NULL};
+        bool laid[LINKS_MAX] = {false};
+
+        /* Directories, from the top down: one that is laid has those above it. */
+        for (bool more = true; more;) {
+                more = false;
+                for (uint32_t i = 0; i < states->links.count; i++) {
+                        const char *name = states->links.link[i].name;
+
+                        if (laid[i] ||
+                                states->kind[states->links.link[i].node] != STATES_DIRECTORY ||
+                                !states_is_seen(states, i))
+                                continue;
+                        laid[i] = mkdirat(directory_fd, name, 0700) == 0;
+                        more |= laid[i];
+                }
+        }
+        for (uint32_t i = 0; i < states->links.count; i++)
+                if (states->kind[states->links.link[i].node] != STATES_DIRECTORY &&
+                        states_is_seen(states, i))
+                        states_lay_link(states, i, directory_fd, names);
 }
 
 bool states_make(struct states *states, const struct states_choice *choice, uint64_t known)
@@ -409,8 +551,7 @@ bool states_make(struct states *states, const struct states_choice *choice, uint
         uint64_t look;
         uint32_t at;
 
-        states_choose(states, choice);
-        look = states_look(states, known);
+        look = states_draw(states, choice, known);
         for (at = look % SEEN_MAX; states->seen[at] && states->seen[at] != look;)
                 at = (at + 1) % SEEN_MAX;
         if (states->seen[at] == look)

@@ -10,15 +10,18 @@
  * are a choice of their own: any blocks of 4,096 bytes, each whole or not at all; a file that has
  * grown by some blocks, whichever of them have come; names up to one, as a journal has them.
  *
- * A state is made in a real directory, by writing what differs from the state before, so that the
- * real reader reads it.
+ * A sync of a directory is one of its own names alone: those in a directory below it wait for a
+ * sync of that. A name in a directory that has none itself is not there.
+ *
+ * A state is made in a real directory, so that the real reader reads it: by writing what differs
+ * from the state before, or anew where the reader changes what it finds.
  */
 #ifndef SB_TESTS_POWER_STATES_H
 #define SB_TESTS_POWER_STATES_H
 
 #include "tests/power/recorder.h"
 
-#define FILE_MAX    (48u << 10) /* bytes of a file, in these tests */
+#define FILE_MAX    (128u << 10) /* bytes of a file, in these tests */
 #define SECTOR      512u
 #define BLOCK       4096u
 #define LINKS_MAX   192u
@@ -41,12 +44,15 @@ struct states_links {
         uint32_t count;
 };
 
+enum states_kind { STATES_FILE, STATES_DIRECTORY, STATES_SYMLINK };
+
 struct states {
         const struct recorder *recorder;
         uint32_t at; /* records that were gone over */
         /* What is sure. */
         struct states_file sure[NODES_MAX];
         struct states_links sure_links;
+        enum states_kind kind[NODES_MAX];
         /* The records that are not. */
         uint32_t writes[WAITING_MAX], write_count;
         uint32_t names[WAITING_MAX], name_count, names_waiting;
@@ -71,6 +77,9 @@ void states_begin(
 /* Adds a file that is there from the start; the same node as in the record. */
 void states_add(struct states *states, const char *name, uint32_t node, const unsigned char *bytes,
         uint32_t size);
+/* What @from has drawn is what is there from the start, and the names are told to the recorder. */
+void states_begin_behind(
+        struct states *states, const struct states *from, struct recorder *recorder);
 void states_end(struct states *states);
 /* Goes over the next record. */
 void states_step(struct states *states);
@@ -91,5 +100,11 @@ struct states_choice {
 /* Makes the state, and lays it into the image. @known: what the caller asks of it now. Return:
  * false: the same was asked of the same state before, and the image is as it was. */
 bool states_make(struct states *states, const struct states_choice *choice, uint64_t known);
+/* The same without an image. Return: what a reader would see, and @known, as a number. */
+uint64_t states_draw(struct states *states, const struct states_choice *choice, uint64_t known);
+/* Lays what was drawn into an empty directory. */
+void states_lay(const struct states *states, int directory_fd);
+/* Which file has the name in what was drawn. Return: its node; -1: none. */
+int states_find(const struct states *states, const char *name);
 
 #endif
