@@ -302,40 +302,15 @@ static void backup_leave_directory(struct backup *backup)
         backup->directory_fd = -1;
 }
 
-/* The directory itself is to outlive a power failure. Return: 0, -errno. */
-static int backup_sync_parent(const char *directory)
-{
-        char parent[PATH_MAX];
-        char *slash;
-        int fd, r = 0;
-
-        snprintf(parent, sizeof(parent), "%s", directory);
-        slash = strrchr(parent, '/');
-        if (slash)
-                slash[slash == parent] = '\0';
-        fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || fsync(fd) < 0)
-                r = -errno;
-        if (fd >= 0)
-                close(fd);
-        return r;
-}
-
 /* The backup is to be a directory: make it, if need be. Return: 0, or an exit code after a message.
  */
 static int backup_take_directory(struct backup *backup, const char *name)
 {
-        int r = 0;
-
         backup->made = mkdir(name, 0700) == 0;
         if (!backup->made && errno != EEXIST)
                 return backup_fail_name(backup, name, errno);
         if (!realpath(name, backup->directory))
                 return backup_fail_name(backup, name, errno);
-        if (backup->made)
-                r = backup_sync_parent(backup->directory);
-        if (r)
-                return backup_fail_name(backup, name, -r);
         snprintf(backup->shown, sizeof(backup->shown), "%s", backup->directory);
         return backup_open_directory(backup);
 }
@@ -433,8 +408,9 @@ static int backup_fail_copy(const struct backup *backup, int result)
 /* Return: 0, or an exit code after a message. */
 static int backup_copy(struct backup *backup)
 {
-        int r = cli_partial_begin(backup->directory_fd, backup->name, &backup->partial);
+        int r = sb_place_sync(backup->directory_fd);
 
+        r = r ? r : cli_partial_begin(backup->directory_fd, backup->name, &backup->partial);
         if (r)
                 return backup_fail_copy(backup, r);
         if (backup->partial.replaced)
@@ -579,11 +555,8 @@ static int backup_find_bus(struct backup *backup, const struct sb_place *place)
 /* Make the bus's directory, if need be, and lock it. Return: 0, or an exit code after a message. */
 static int backup_take_bus(struct backup *backup, const struct sb_place *place)
 {
-        const bool made = access(place->directory, F_OK) < 0;
         int r = sb_place_make(place);
 
-        if (!r && made)
-                r = backup_sync_parent(place->directory);
         if (r)
                 return backup_fail_name(backup, place->directory, -r);
         r = backup_open_directory(backup);

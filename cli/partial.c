@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ring/wal/wal-file.h"
+#include "shm/base/fault.h"
 
 #define TRIES_MAX 16 /* against commands that come and go at the same time */
 
@@ -56,6 +57,19 @@ bool cli_partial_is(int fd)
         return pread(fd, begins, sizeof(begins) - 1, 0) > 0 && !strcmp(begins, partial_mark);
 }
 
+/* Whether the open file is no longer than the mark, and its bytes did not come to the disk. */
+static bool partial_is_blank(int fd, off_t size)
+{
+        char bytes[sizeof(partial_mark)] = "";
+
+        if (size >= (off_t)sizeof(bytes) || pread(fd, bytes, (size_t)size, 0) != (ssize_t)size)
+                return false;
+        for (off_t i = 0; i < size; i++)
+                if (bytes[i])
+                        return false;
+        return true;
+}
+
 /* Whether the open file is one that this module began: it has the mark, or it lost the mark to the
  * header of a log, or it did not come to the mark. */
 static bool partial_is_ours(int fd)
@@ -65,19 +79,23 @@ static bool partial_is_ours(int fd)
 
         if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
                 return false;
-        return !status.st_size || cli_partial_is(fd) ||
+        return partial_is_blank(fd, status.st_size) || cli_partial_is(fd) ||
                (pread(fd, begins, sizeof(begins) - 1, 0) > 0 && !strcmp(begins, SB_WAL_FILE_MAGIC));
 }
 
-/* Whether the name is still that of the open file. */
-static bool partial_is_named(const struct cli_partial *partial, int fd)
+/* Whether the name is that of the open file. */
+static bool partial_has_name(const struct cli_partial *partial, int fd, const char *name)
 {
         struct stat one, other;
 
         return !fstat(fd, &one) &&
-               !fstatat(
-                       partial->directory_fd, partial->partial_name, &other, AT_SYMLINK_NOFOLLOW) &&
+               !fstatat(partial->directory_fd, name, &other, AT_SYMLINK_NOFOLLOW) &&
                one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+static bool partial_is_named(const struct cli_partial *partial, int fd)
+{
+        return partial_has_name(partial, fd, partial->partial_name);
 }
 
 /* Take away what stands under NAME.partial. It is unlinked, never cut short: it may have another
@@ -129,6 +147,17 @@ static void partial_end(struct cli_partial *partial)
         partial_give_signals_back(partial);
 }
 
+/* It is on the disk before what comes behind it: after a power failure a file that has grown and
+ * does not begin with it could be any program's. Fault PARTIAL_UNMARKED: it is not. */
+static int partial_write_mark(struct cli_partial *partial)
+{
+        int r = cli_partial_write(partial, partial_mark, sizeof(partial_mark) - 1, 0);
+
+        if (r || SB_FAULT(PARTIAL_UNMARKED))
+                return r;
+        return fsync(partial->fd) < 0 ? -errno : 0;
+}
+
 int cli_partial_begin(int directory_fd, const char *name, struct cli_partial *ret)
 {
         struct cli_partial *partial = ret;
@@ -153,7 +182,7 @@ int cli_partial_begin(int directory_fd, const char *name, struct cli_partial *re
                 partial_give_signals_back(partial);
                 return r == -EEXIST ? -EBUSY : r;
         }
-        r = cli_partial_write(partial, partial_mark, sizeof(partial_mark) - 1, 0);
+        r = partial_write_mark(partial);
         if (r)
                 cli_partial_drop(partial);
         return r;
@@ -193,14 +222,16 @@ static int partial_name(const struct cli_partial *partial)
         return unlinkat(fd, partial->partial_name, 0) < 0 ? -errno : 0;
 }
 
+/* Faults PARTIAL_NAMED_EARLY, PARTIAL_NAME_UNSYNCED: what it names, or the name, may be in memory
+ * alone. */
 int cli_partial_finish(struct cli_partial *partial)
 {
-        int r = fsync(partial->fd) < 0 ? -errno : 0;
+        int r = !SB_FAULT(PARTIAL_NAMED_EARLY) && fsync(partial->fd) < 0 ? -errno : 0;
 
         if (!r && partial_told)
                 r = -EINTR;
         r = r ? r : partial_name(partial);
-        if (!r && fsync(partial->directory_fd) < 0)
+        if (!r && !SB_FAULT(PARTIAL_NAME_UNSYNCED) && fsync(partial->directory_fd) < 0)
                 r = -errno;
         if (r)
                 cli_partial_drop(partial);
@@ -215,5 +246,8 @@ void cli_partial_drop(struct cli_partial *partial)
                 return;
         if (partial_is_named(partial, partial->fd))
                 (void)unlinkat(partial->directory_fd, partial->partial_name, 0);
+        /* It may have got its name, and not for good. */
+        if (partial_has_name(partial, partial->fd, partial->name))
+                (void)unlinkat(partial->directory_fd, partial->name, 0);
         partial_end(partial);
 }

@@ -10,6 +10,7 @@
 
 #include <mimalloc.h>
 
+#include "ring/attach/place.h"
 #include "ring/wal/wal-frame.h"
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
@@ -106,7 +107,7 @@ int sb_wal_files_settle(struct sb_wal_files *files)
         int file, r;
 
         if (!files->count)
-                return 0;
+                return sb_place_sync(files->directory_fd);
         sb_wal_file_name(files->list[files->count - 1].number, name);
         r = files->io->open(files->io->context, name, &file);
         if (r)

@@ -60,7 +60,8 @@ struct sb_wal_files {
 int sb_wal_files_open(struct sb_wal_files *files, int directory_fd);
 void sb_wal_files_close(struct sb_wal_files *files);
 /* Makes sure that the last file's bytes are on the disk, not only in memory, where a writer that
- * was killed may have left them. Return: 0, -errno. */
+ * was killed may have left them; of a log without a file, the names that lead to its directory.
+ * Return: 0, -errno. */
 int sb_wal_files_settle(struct sb_wal_files *files);
 /* Makes the next file of the log, out of a spare if there is one. @file says what its header says;
  * its id, hash_seed, salt, number and size are set here. Return: 0: *ret_file is open and can be

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/base/fault.h"
+
 /* Appends @text at @at. Return: the new end; SIZE_MAX: it does not fit, or @at says that something
  * before did not. */
 static size_t place_append(char *buffer, size_t size, size_t at, const char *text)
@@ -192,4 +194,43 @@ int sb_place_make(const struct sb_place *place)
         }
         /* The umask may have taken bits away. */
         return chmod(path, 0711) < 0 ? -errno : 0;
+}
+
+/* Syncs the directory above the one that is open, if it is of the same file system. Return: 1:
+ * *ret_fd is open; 0: there is none; -errno. */
+static int place_sync_above(int directory_fd, int *ret_fd)
+{
+        struct stat below, above;
+        int fd = openat(directory_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+
+        if (fd < 0)
+                return errno == EACCES ? 0 : -errno;
+        if (fstat(directory_fd, &below) < 0 || fstat(fd, &above) < 0)
+                r = -errno;
+        else if (below.st_dev == above.st_dev && below.st_ino != above.st_ino)
+                r = 1;
+        /* A file system that can only be read, or syncs no directory, has nothing to sync. */
+        if (r > 0 && fsync(fd) < 0 && errno != EINVAL && errno != EROFS)
+                r = -errno;
+        if (r > 0)
+                *ret_fd = fd;
+        else
+                close(fd);
+        return r;
+}
+
+/* Fault PLACE_UNSYNCED: they may be in memory alone. */
+int sb_place_sync(int directory_fd)
+{
+        int fd = directory_fd, r = !SB_FAULT(PLACE_UNSYNCED);
+
+        while (r > 0) {
+                int above = -1;
+
+                r = place_sync_above(fd, &above);
+                if (fd != directory_fd)
+                        close(fd);
+                fd = above;
+        }
+        return r;
 }

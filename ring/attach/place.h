@@ -72,4 +72,10 @@ bool sb_place_ending(pid_t pid);
  * directory was there; -errno. */
 int sb_place_make(const struct sb_place *place);
 
+/* Has the names on the disk that lead to an open directory, up to the one where its file system is
+ * mounted, or to one that this process may not read: so what is durable in it is found after a
+ * power
+ * failure, however new the directory is. Return: 0, -errno. */
+int sb_place_sync(int directory_fd);
+
 #endif

@@ -155,6 +155,10 @@
         X(COPY_ENDED_EARLY, "a copy of the bus counts as ended when it begins")                    \
         X(COPY_UNWANTED, "the log does not ask whether a client waits for a copy")                 \
         X(BACKUP_UNLOCKED, "the log lets files go that a backup is reading")                       \
+        X(PARTIAL_UNMARKED, "a file that is being written is not marked on the disk at first")     \
+        X(PARTIAL_NAMED_EARLY, "a file gets its name before all of it is on the disk")             \
+        X(PARTIAL_NAME_UNSYNCED, "a file is said to be made, and its name is in memory alone")     \
+        X(PLACE_UNSYNCED, "the names that lead to a new bus may be in memory alone")               \
         X(BACKUP_END_UNCHECKED, "a backup without its last batches is taken for a torn log")       \
         X(COPY_WITHOUT_FLOORS, "the log's copy of the bus ends without the floors of buckets")     \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \

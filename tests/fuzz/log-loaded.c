@@ -47,7 +47,7 @@ void sb_log(const char *format, ...)
                 fprintf(stderr, "%s\n", said);
 }
 
-/* The file of 16 MiB that ends a log which goes back: each input has its own files. */
+/* The file that ends a log which goes back: each input has its own files. */
 int __wrap_sb_wal_aside_end(
         int directory_fd, const struct sb_wal_end *end, uint64_t sequence, uint64_t cut);
 int __wrap_sb_wal_aside_end(

@@ -70,6 +70,15 @@ static bool calls_is_lock(const char *name)
         return false;
 }
 
+/* The name of the directory above the one of that name. */
+static bool calls_name_above(const char *name, char ret[NAME_MAX_LEN])
+{
+        const char *slash = strrchr(name, '/');
+
+        snprintf(ret, NAME_MAX_LEN, "%.*s", slash ? (int)(slash - name) : 0, name);
+        return *name;
+}
+
 /* The name that the record has for what the call names. Return: false: it lies elsewhere, or none
  * of its calls counts. */
 static bool calls_name(int directory_fd, const char *name, char ret[NAME_MAX_LEN])
@@ -89,12 +98,16 @@ static bool calls_name(int directory_fd, const char *name, char ret[NAME_MAX_LEN
                         return false;
                 above = calls_fds[directory_fd].name;
                 name += !strcmp(name, ".");
+                if (!strcmp(name, ".."))
+                        return calls_name_above(above, ret);
         }
         if (snprintf(ret, NAME_MAX_LEN, "%s%s%s", above, *above && *name ? "/" : "", name) >=
                 (int)NAME_MAX_LEN) {
                 printf("FAIL a name is too long for the record\n");
                 exit(1);
         }
+        for (size_t end = strlen(ret); end && ret[end - 1] == '/';)
+                ret[--end] = '\0';
         return !calls_is_lock(ret);
 }
 

@@ -41,6 +41,7 @@
 #define BATCHES      2u /* that are written behind that */
 #define IS_LONG      (!!getenv("SB_TEST_LONG"))
 #define TARGETS_MAX  (IS_LONG ? 8u : 3u) /* cuts that one log goes back to */
+#define PLACE_OF     (IS_LONG ? 1u : 4u) /* of so many places one, behind a failed call */
 #define SECOND_OF    (IS_LONG ? 3u : 8u) /* of so many states one is started again */
 
 /* A bus that may be found. */
@@ -415,6 +416,99 @@ static bool go_back(uint64_t to)
         return good;
 }
 
+static bool begin(void)
+{
+        draw_state = 1;
+        wrong[0] = '\0';
+        seconds = failures = 0;
+        tries_begin(&tries);
+        work_fd = scratch_make(work_path, sizeof(work_path));
+        image_fd = scratch_make(image_path, sizeof(image_path));
+        return work_fd >= 0 && image_fd >= 0;
+}
+
+static void end(void)
+{
+        scratch_remove(work_fd, work_path);
+        scratch_remove(image_fd, image_path);
+}
+
+/* ---- a new bus ---- */
+
+static bool judge_new(struct states *at, const void *context)
+{
+        const struct known *known = context;
+        struct log_loaded loaded = {.said = "it is not there", .result = -1};
+        int fd;
+
+        states_lay(at, image_fd);
+        fd = openat(image_fd, "deep/bus", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0) {
+                log_load(fd, 0, false, &loaded);
+                close(fd);
+        }
+        scratch_empty(image_fd);
+        if (fd < 0 ? !known->first : !loaded.result && which(known, &loaded) < OUTCOMES_MAX)
+                return true;
+        return blame(at, "a new bus has lost what was acknowledged", &loaded);
+}
+
+/* The first batch of a log, in a directory that was made for it. Return: its cut; 0: it failed. */
+static uint64_t write_new(void)
+{
+        struct sb_wal_io io;
+        struct sb_wal_writer_options options = {
+                .io = &io, .file_size = 16u << 10, .payload_max = 1600, .hash_seed = 7};
+        struct sb_wal_writer *writer = NULL;
+        const char *reason;
+        int r = -1;
+
+        if (mkdirat(work_fd, "deep", 0700) < 0 || mkdirat(work_fd, "deep/bus", 0700) < 0)
+                return 0;
+        options.directory_fd = openat(work_fd, "deep/bus", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (!sb_wal_backend_open(SB_WAL_SYNC, options.directory_fd, &io, &reason)) {
+                r = sb_wal_writer_open(&options, &writer);
+                r = r ? r : write_batch(writer, 10, 0);
+                sb_wal_writer_close(writer);
+                sb_wal_backend_close(&io);
+        }
+        close(options.directory_fd);
+        return r ? 0 : 10;
+}
+
+static void test_what_a_new_bus_has_acknowledged_is_there_though_its_directories_are_new(void)
+{
+        struct known known = {.count = 2};
+        struct log_loaded loaded;
+        bool good;
+        int fd;
+
+        CHECK(begin());
+        log_load(work_fd, 0, false, &loaded);
+        known.outcomes[0] = (struct outcome){loaded.cut, loaded.digest, false};
+        memset(&image, 0, sizeof(image));
+        lay_out();
+        calls_begin(&first, work_path, work_fd);
+        good = write_new();
+        calls_end();
+        fd = openat(work_fd, "deep/bus", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        log_load(fd, 0, false, &loaded);
+        close(fd);
+        known.outcomes[1] = (struct outcome){loaded.cut, loaded.digest, false};
+        good = good && loaded.cut == 10;
+        while (good && states.at < first.count) {
+                states_step(&states);
+                known.first = states.at == first.count;
+                good = try_place(&states, &known, judge_new);
+        }
+        states_end(&states);
+        end();
+        if (!good)
+                TEST_FAIL("%s", wrong);
+        TEST_NOTE("%ju states", (uintmax_t)tries.states);
+        CHECK(tries.states > 20);
+}
+
 /* ---- the logs ---- */
 
 /* The log is as its writer left it, or its last batch is torn, or one in the middle was changed. */
@@ -458,23 +552,6 @@ static bool every_log(bool (*look)(uint64_t to))
         return true;
 }
 
-static bool begin(void)
-{
-        draw_state = 1;
-        wrong[0] = '\0';
-        seconds = failures = 0;
-        tries_begin(&tries);
-        work_fd = scratch_make(work_path, sizeof(work_path));
-        image_fd = scratch_make(image_path, sizeof(image_path));
-        return work_fd >= 0 && image_fd >= 0;
-}
-
-static void end(void)
-{
-        scratch_remove(work_fd, work_path);
-        scratch_remove(image_fd, image_path);
-}
-
 static void test_a_power_failure_leaves_the_log_as_it_was_or_the_cut_that_was_asked_for(void)
 {
         bool good;
@@ -509,7 +586,7 @@ static bool command_again(struct known *known)
                         known->first = known->wanted;
                         known->refused = false;
                 }
-                if (!try_place(&states, known, judge))
+                if ((known->first || !draw(PLACE_OF)) && !try_place(&states, known, judge))
                         return false;
         }
         return true;
@@ -597,6 +674,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_a_power_failure_leaves_the_log_as_it_was_or_the_cut_that_was_asked_for);
+        RUN(test_what_a_new_bus_has_acknowledged_is_there_though_its_directories_are_new);
         RUN(test_nor_does_one_behind_a_call_that_failed_and_that_call_is_said);
         return test_end();
 }

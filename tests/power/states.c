@@ -164,6 +164,12 @@ void states_add(struct states *states, const char *name, uint32_t node, const un
         states_link_put(&states->sure_links, name, node);
 }
 
+void states_add_directory(struct states *states, const char *name, uint32_t node)
+{
+        states->kind[node] = STATES_DIRECTORY;
+        states_link_put(&states->sure_links, name, node);
+}
+
 void states_end(struct states *states)
 {
         for (uint32_t node = 0; node < NODES_MAX; node++) {

@@ -77,6 +77,8 @@ void states_begin(
 /* Adds a file that is there from the start; the same node as in the record. */
 void states_add(struct states *states, const char *name, uint32_t node, const unsigned char *bytes,
         uint32_t size);
+/* The same of a directory. */
+void states_add_directory(struct states *states, const char *name, uint32_t node);
 /* What @from has drawn is what is there from the start, and the names are told to the recorder. */
 void states_begin_behind(
         struct states *states, const struct states *from, struct recorder *recorder);
