@@ -366,12 +366,12 @@ static int make_anew(struct sb_wal_writer *writer, int directory_fd, struct log_
 
 static int make_others(struct sb_wal_writer *writer, uint32_t kind)
 {
-        int r = write_batches(writer, kind == LOG_COPY ? COPY_BEHIND : 8);
+        int r = write_batches(writer, kind >= LOG_COPY ? COPY_BEHIND : 8);
         uint64_t cut = told.clock;
 
-        if (kind == LOG_COPY) {
+        if (kind >= LOG_COPY) {
                 r = r ? r : write_copy(writer);
-                r = r ? r : sb_wal_writer_release(writer, cut);
+                r = r || kind == LOG_FRONT ? r : sb_wal_writer_release(writer, cut);
                 r = r ? r : write_batches(writer, 3);
         }
         sb_wal_writer_close(writer);
@@ -392,7 +392,7 @@ void log_seed_make(uint32_t kind, int directory_fd, struct log_seed *ret)
                 .id = "the bus's number",
                 .hash_seed = 77,
                 .file_size = kind == LOG_PLAIN  ? LOG_FILE_MAX
-                             : kind == LOG_COPY ? 24u << 10
+                             : kind >= LOG_COPY ? 24u << 10
                                                 : 16u << 10,
                 .payload_max = kind == LOG_PLAIN ? 4000 : 1600};
         FUZZ_CHECK(!sb_wal_writer_open(&options, &writer));

@@ -18,7 +18,8 @@ enum {
         LOG_FILES, /* many, of a frame or two: batches go on from one to the next */
         LOG_ANEW,  /* a batch that did not count comes once more, as another one */
         LOG_COPY,  /* the files before a copy of the bus are gone */
-        LOG_SEEDS
+        LOG_SEEDS,
+        LOG_FRONT, /* they are there; for tests of power failures (tests/power) */
 };
 
 /* A batch that was written. Of those that did not count there may be two of one sequence. */
