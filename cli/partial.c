@@ -57,15 +57,15 @@ bool cli_partial_is(int fd)
         return pread(fd, begins, sizeof(begins) - 1, 0) > 0 && !strcmp(begins, partial_mark);
 }
 
-/* Whether the open file is no longer than the mark, and its bytes did not come to the disk. */
-static bool partial_is_blank(int fd, off_t size)
+/* Whether the open file is no longer than the mark, and not all of its bytes came to the disk. */
+static bool partial_is_begun(int fd, off_t size)
 {
         char bytes[sizeof(partial_mark)] = "";
 
         if (size >= (off_t)sizeof(bytes) || pread(fd, bytes, (size_t)size, 0) != (ssize_t)size)
                 return false;
         for (off_t i = 0; i < size; i++)
-                if (bytes[i])
+                if (bytes[i] && bytes[i] != partial_mark[i])
                         return false;
         return true;
 }
@@ -79,7 +79,7 @@ static bool partial_is_ours(int fd)
 
         if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
                 return false;
-        return partial_is_blank(fd, status.st_size) || cli_partial_is(fd) ||
+        return partial_is_begun(fd, status.st_size) || cli_partial_is(fd) ||
                (pread(fd, begins, sizeof(begins) - 1, 0) > 0 && !strcmp(begins, SB_WAL_FILE_MAGIC));
 }
 

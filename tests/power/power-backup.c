@@ -392,7 +392,8 @@ static bool fail_each(uint32_t number)
                 FAIL_BEFORE, FAIL_PART, FAIL_BEFORE, FAIL_REST};
 
         for (uint64_t call = 1, more = 1; more; call++)
-                for (uint32_t i = IS_LONG ? 0 : (uint32_t)call % 4, last = IS_LONG ? 3 : i;
+                for (uint32_t i = IS_LONG ? 0 : (uint32_t)(call + number) % 4,
+                              last = IS_LONG ? 3 : i;
                         i <= last && more; i++) {
                         bool good = fail_at(number, call, i < 2 ? -EIO : -ENOSPC, hows[i]);
 

@@ -49,6 +49,10 @@ void recorder_drop_name(struct recorder *recorder, const char *name)
 void recorder_put_name(struct recorder *recorder, const char *name, uint32_t node)
 {
         recorder_drop_name(recorder, name);
+        if (recorder->name_count == sizeof(recorder->names) / sizeof(recorder->names[0])) {
+                printf("FAIL more names than the record has space for\n");
+                exit(1);
+        }
         snprintf(recorder->names[recorder->name_count].name, NAME_MAX_LEN, "%s", name);
         recorder->names[recorder->name_count++].node = node;
 }

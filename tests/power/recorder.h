@@ -63,7 +63,7 @@ struct recorder {
         struct {
                 char name[NAME_MAX_LEN];
                 uint32_t node;
-        } names[192];
+        } names[512];
         uint32_t name_count, node_count;
         int open_node[1024]; /* -1: not open */
         uint64_t calls;

@@ -24,7 +24,7 @@
 #define FILE_MAX    (128u << 10) /* bytes of a file, in these tests */
 #define SECTOR      512u
 #define BLOCK       4096u
-#define LINKS_MAX   192u
+#define LINKS_MAX   512u
 #define WAITING_MAX 1024u
 
 #define SEEN_MAX (1u << 18) /* states of one generation */
