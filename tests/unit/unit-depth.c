@@ -374,7 +374,7 @@ static void test_a_depth_that_memory_does_not_allow_changes_nothing(void)
         CHECK_EQ(watch_key("key", 12, &watch), 0);
         CHECK_EQ(put(&writer, "key", "1", 1), 0);
         /* It stands beside one that is refused. */
-        CHECK_EQ(watch_key("key", UINT32_MAX, &(struct sb_op_watch){0}), SB_E_FULL);
+        CHECK_EQ(watch_key("key", UINT32_MAX, &(struct sb_op_watch){0}), -E2BIG);
         CHECK(next_is(&watch, watch.start + 1));
         CHECK(sound());
         unmake_bus();
