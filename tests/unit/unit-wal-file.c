@@ -3,6 +3,8 @@
  * is needed for these. What a whole log has: unit-wal.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,6 +89,46 @@ static void test_files_are_listed_by_descriptor_0_too(void)
         scratch_remove(dir, path);
 }
 
+static uint32_t readable = UINT32_MAX; /* so many entries of directories can be read */
+
+struct dirent *__real_readdir64(DIR *stream);
+struct dirent *__wrap_readdir64(DIR *stream);
+struct dirent *__wrap_readdir64(DIR *stream)
+{
+        if (readable == 0) {
+                errno = EIO;
+                return NULL;
+        }
+        readable--;
+        return __real_readdir64(stream);
+}
+
+/* Else a log would seem to end before its last files, or to begin behind its first ones. */
+static void test_a_directory_that_cannot_be_read_to_its_end_is_no_shorter_log(void)
+{
+        struct sb_wal_names names = {.number_count = 77};
+        int free_fd, fd;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && make("wal-0000000000000001") && make("wal-0000000000000002"));
+        free_fd = dup(dir);
+        close(free_fd);
+        CHECK_EQ(sb_wal_file_list(free_fd, &names), -EBADF);
+        for (uint32_t i = 0; i <= 4; i++) {
+                readable = i;
+                CHECK_EQ(sb_wal_file_list(dir, &names), -EIO);
+                CHECK_EQ(names.number_count, 77);
+        }
+        readable = UINT32_MAX;
+        CHECK_EQ(sb_wal_file_list(dir, &names), 0);
+        CHECK_EQ(names.number_count, 2);
+        sb_wal_file_list_end(&names);
+        fd = dup(dir);
+        CHECK_EQ(fd, free_fd);
+        close(fd);
+        scratch_remove(dir, path);
+}
+
 /* What was in the buffer before comes to no disk. */
 static void test_behind_a_payload_a_frame_is_zero(void)
 {
@@ -129,6 +171,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_other_names_are_no_files_of_the_log);
         RUN(test_files_are_listed_by_descriptor_0_too);
+        RUN(test_a_directory_that_cannot_be_read_to_its_end_is_no_shorter_log);
         RUN(test_behind_a_payload_a_frame_is_zero);
         RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
         return test_end();

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <mimalloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -41,6 +42,37 @@ static char path[64];
 static int dir;
 static const char *reason;
 
+static int blocks;      /* of memory that are not given back */
+static int open_before; /* descriptors, before a log begins */
+
+void *__real_mi_zalloc(size_t size);
+void *__wrap_mi_zalloc(size_t size);
+void *__wrap_mi_zalloc(size_t size)
+{
+        void *made = __real_mi_zalloc(size);
+
+        blocks += made != NULL;
+        return made;
+}
+
+void *__real_mi_realloc(void *block, size_t size);
+void *__wrap_mi_realloc(void *block, size_t size);
+void *__wrap_mi_realloc(void *block, size_t size)
+{
+        void *made = __real_mi_realloc(block, size);
+
+        blocks += made && !block;
+        return made;
+}
+
+void __real_mi_free(void *block);
+void __wrap_mi_free(void *block);
+void __wrap_mi_free(void *block)
+{
+        blocks -= block != NULL;
+        __real_mi_free(block);
+}
+
 /* What the present run has acknowledged. */
 static struct {
         uint64_t sequence, cut, released;
@@ -48,9 +80,19 @@ static struct {
         bool failed; /* a call that failed was reported */
 } present;
 
+static int open_now(void)
+{
+        int count = 0;
+
+        for (int fd = 0; fd < 64; fd++)
+                count += fcntl(fd, F_GETFD) >= 0;
+        return count;
+}
+
 static bool begin_log(enum sb_wal_backend backend)
 {
         memset(&present, 0, sizeof(present));
+        open_before = open_now();
         dir = scratch_make(path, sizeof(path));
         if (dir < 0)
                 return false;
@@ -67,6 +109,12 @@ static void end_log(void)
         recorder_end(&recorder);
         sb_wal_backend_close(&below);
         scratch_remove(dir, path);
+}
+
+/* Whether nothing is left of a log that has ended. */
+static bool leaves_nothing(void)
+{
+        return open_now() == open_before && blocks == 0;
 }
 
 static int open_writer(struct sb_wal_writer **ret)
@@ -396,6 +444,36 @@ static void test_a_short_write_is_a_failed_one_with_the_uring_back_end(void)
         cut_short(SB_WAL_URING);
 }
 
+/* ---- what is left ---- */
+
+static void test_a_log_leaves_no_memory_and_no_descriptor_behind(void)
+{
+        for (uint32_t i = 0; i < 2; i++) {
+                if (i && !uring_is_there())
+                        TEST_SKIP(no_uring);
+                CHECK(begin_log(i ? SB_WAL_URING : SB_WAL_SYNC));
+                CHECK(!live());
+                end_log();
+                CHECK(leaves_nothing());
+        }
+}
+
+/* The list gives up what it has, and so does the writer that it was for. */
+static void test_a_log_that_cannot_be_opened_leaves_nothing_behind_either(void)
+{
+        struct sb_wal_writer *writer = NULL;
+
+        CHECK(begin_log(SB_WAL_SYNC));
+        CHECK(!open_writer(&writer));
+        CHECK(!batch_write(writer, batch_seed(1, BATCH_ONE), 10));
+        writer = sb_wal_writer_close(writer);
+        CHECK_EQ(mkdirat(dir, "wal-spare-99999999", 0700), 0);
+        CHECK_EQ(open_writer(&writer), -EISDIR);
+        CHECK(!writer);
+        end_log();
+        CHECK(leaves_nothing());
+}
+
 /* ---- a kernel that permits no io_uring ---- */
 
 /* The system call with this number fails with @error from here on. */
@@ -418,7 +496,7 @@ static int try_forbidden(int error, const char *word)
 {
         if (!forbid(SYS_io_uring_setup, error))
                 return 77;
-        if (begin_log(SB_WAL_URING))
+        if (begin_log(SB_WAL_URING) || !leaves_nothing())
                 return 1;
         if (!begin_log(SB_WAL_AUTO) || !reason || !strstr(reason, word))
                 return 2;
@@ -543,6 +621,8 @@ int main(int argc, char **argv)
         RUN(test_a_look_for_a_name_gives_the_next_write_no_time_of_its_own);
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
+        RUN(test_a_log_leaves_no_memory_and_no_descriptor_behind);
+        RUN(test_a_log_that_cannot_be_opened_leaves_nothing_behind_either);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
         RUN(test_a_file_that_cannot_be_registered_is_closed_once_and_takes_no_place);
         RUN(test_a_scratch_directory_goes_with_what_was_put_aside_in_it);
