@@ -23,7 +23,8 @@ void *__wrap_mi_malloc(size_t size)
 {
         void *made = full ? NULL : __real_mi_malloc(size);
 
-        blocks += made != NULL;
+        if (made)
+                blocks++;
         return made;
 }
 
@@ -38,7 +39,8 @@ void __real_mi_free(void *block);
 void __wrap_mi_free(void *block);
 void __wrap_mi_free(void *block)
 {
-        blocks -= block != NULL;
+        if (block)
+                blocks--;
         __real_mi_free(block);
 }
 

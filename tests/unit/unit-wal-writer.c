@@ -51,7 +51,8 @@ void *__wrap_mi_zalloc(size_t size)
 {
         void *made = __real_mi_zalloc(size);
 
-        blocks += made != NULL;
+        if (made)
+                blocks++;
         return made;
 }
 
@@ -69,7 +70,8 @@ void __real_mi_free(void *block);
 void __wrap_mi_free(void *block);
 void __wrap_mi_free(void *block)
 {
-        blocks -= block != NULL;
+        if (block)
+                blocks--;
         __real_mi_free(block);
 }
 
