@@ -13,6 +13,7 @@
 #include "shm/history/named.h"
 #include "shm/history/rules.h"
 #include "shm/keys/index.h"
+#include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
@@ -39,6 +40,7 @@
 struct race {
         bool (*begin)(void); /* the bus */
         void (*operation)(void *context);
+        void (*before)(void); /* at each point before that; NULL: nothing is done there */
         /* at one point */
         void (*beside)(void);
         /* there, and at each later one; NULL: the operation ends without another point */
@@ -60,8 +62,13 @@ static enum step_verdict race_point(void *context, uint64_t number, uintptr_t ad
 {
         const struct race *race = *(const struct race **)context;
 
-        if (number < stop_at || !run.touches)
+        if (!run.touches)
                 return STEP_ON;
+        if (number < stop_at) {
+                if (race->before)
+                        race->before();
+                return STEP_ON;
+        }
         if (!came) {
                 came = true;
                 stop_at = number;
@@ -884,6 +891,99 @@ static void test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_befor
         CHECK(race_all(&race) > 10);
 }
 
+/* ---- the ordered index ---- */
+
+static struct sb_node *tall, *neighbour, *inserted;
+static bool removed;
+
+/* Nodes of two levels, in no index; "b" comes behind "a". */
+static struct sb_node *make_tall(const char *key)
+{
+        struct sb_node *node;
+        uint64_t offset;
+
+        if (sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(2, 1), 0, &offset))
+                return NULL;
+        node = sb_node_at(&writer.segment, offset);
+        node->key_len = 1;
+        node->height = 2;
+        memcpy(&node->next[2], key, 1);
+        return node;
+}
+
+static bool begin_with_two_tall_nodes(void)
+{
+        removed = false;
+        return begin_plain() && (tall = make_tall("a")) && (neighbour = make_tall("b"));
+}
+
+static void insert_tall(void *context)
+{
+        (void)context;
+        sb_pin(&reader);
+        inserted = sb_order_insert(&reader, tall);
+        sb_unpin(&reader);
+        broken |= inserted != tall;
+}
+
+static bool leads_to(uint32_t level, const struct sb_node *node)
+{
+        uint64_t word = sb_load_relaxed(&writer.segment.super->order[level]) & SB_OFFSET_MASK;
+
+        while (word && sb_node_at(&writer.segment, word) != node)
+                word = sb_load_relaxed(&sb_node_at(&writer.segment, word)->next[level]) &
+                       SB_OFFSET_MASK;
+        return word;
+}
+
+/* As soon as the node is in at level 0 its neighbour comes: so the link that leads past the node at
+ * level 1 is another one than was found. */
+static void insert_neighbour(void)
+{
+        if (!leads_to(0, tall) || leads_to(0, neighbour))
+                return;
+        sb_pin(&writer);
+        broken |= sb_order_insert(&writer, neighbour) != neighbour;
+        sb_unpin(&writer);
+}
+
+static void remove_tall(void)
+{
+        insert_neighbour();
+        if (!leads_to(0, tall))
+                return;
+        removed = true;
+        sb_pin(&writer);
+        broken |= !sb_order_remove(&writer, tall);
+        sb_unpin(&writer);
+}
+
+/* The look that takes out what was linked behind the remover's pass is sb_order_remove() again. */
+static bool tall_is_out_where_it_was_removed(void)
+{
+        bool right;
+
+        if (!removed)
+                return leads_to(0, tall) && leads_to(1, tall);
+        right = !leads_to(0, tall) && (sb_load_relaxed(&tall->next[1]) & SB_PREV_MARKED);
+        sb_pin(&writer);
+        right = right && sb_order_remove(&writer, tall) && !leads_to(1, tall);
+        sb_unpin(&writer);
+        return right && leads_to(0, neighbour) && leads_to(1, neighbour);
+}
+
+static void test_a_node_that_is_removed_while_it_is_linked_keeps_its_marks(void)
+{
+        const struct race race = {.begin = begin_with_two_tall_nodes,
+                .operation = insert_tall,
+                .before = insert_neighbour,
+                .beside = remove_tall,
+                .right = tall_is_out_where_it_was_removed,
+                .bare = true};
+
+        CHECK(race_all(&race) > 10);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -900,5 +1000,6 @@ int main(int argc, char **argv)
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         RUN(test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin);
         RUN(test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_before);
+        RUN(test_a_node_that_is_removed_while_it_is_linked_keeps_its_marks);
         return test_end();
 }
