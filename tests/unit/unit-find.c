@@ -238,6 +238,12 @@ static void test_what_is_not_plain_is_left_to_the_long_way(void)
                         CHECK(find_long("key", 3) == version && sb_load_relaxed(&version->stamp));
                 else
                         CHECK(i == EXPIRED || !find_long("key", 3));
+                /* Nor does a look at a cut follow such a cell. */
+                if (i == FROZEN || i == NOWHERE || i == BELOW) {
+                        sb_pin(&reader);
+                        CHECK(!sb_find_at(&reader, "key", 3, hash_of("key", 3), 99));
+                        sb_unpin(&reader);
+                }
                 unmake_bus();
         }
 }
