@@ -4,9 +4,12 @@
  * are; any number of watches of a key stand beside each other; and behind the last one nothing is
  * left of them.
  */
+#include "ring/op/keep.h"
 #include "ring/op/watch.h"
+#include "shm/history/rules.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/notify/bell.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/reap.h"
@@ -169,6 +172,23 @@ static void test_a_watch_after_a_revision_gives_what_is_left(void)
         unmake_bus();
 }
 
+/* What no slot of the ring tells of, because it came before the watch. */
+static void test_a_watch_after_a_revision_gives_each_that_a_rule_keeps(void)
+{
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "v", 1), 0);
+        CHECK_EQ(sb_keep_write(&writer, "key", 3, false, SB_RULE_WORD(SB_RULE_ALL, 0)), 0);
+        for (uint32_t i = 0; i < 5; i++)
+                CHECK_EQ(put(&writer, "key", "v", 1), 0);
+        sweep();
+        CHECK_EQ(watch_key(&reader, "key", 0, DEPTH, &watch), 0);
+        watch.last = 1;
+        for (uint64_t rev = 2; rev <= 6; rev++)
+                CHECK(next_is(&watch, rev, "v", "v"));
+        CHECK(nothing(&watch));
+        unmake_bus();
+}
+
 static void test_a_jump_to_another_life_misses_nothing(void)
 {
         CHECK(begin(1 << 20));
@@ -183,6 +203,34 @@ static void test_a_jump_to_another_life_misses_nothing(void)
         CHECK(nothing(&watch));
         CHECK_EQ(put(&writer, "key", "w", 1), 0);
         CHECK(next_is(&watch, 7, "w", NULL));
+        unmake_bus();
+}
+
+/* Not even where some of the later life is out by now: nothing is missing below its first one. */
+static void test_the_first_of_another_life_misses_nothing_where_later_ones_are_out(void)
+{
+        struct sb_op_change change;
+        uint32_t snapshot;
+        uint64_t cut;
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 5; i++)
+                CHECK_EQ(put(&writer, "key", "v", 1), 0);
+        CHECK_EQ(delete (&writer, "key"), 0);
+        sb_work_all(&writer, true);
+        sweep();
+        CHECK_EQ(watch_key(&reader, "key", 0, DEPTH, &watch), 0);
+        watch.last = 2; /* of the life before */
+        CHECK_EQ(put(&writer, "key", "w", 1), 0);
+        CHECK_EQ(sb_snapshot_open(&engine, &snapshot, &cut), 0);
+        for (uint32_t i = 0; i < 3 * DEPTH; i++)
+                CHECK_EQ(put(&writer, "key", "x", 1), 0);
+        sweep();
+        CHECK(next_is(&watch, 7, "w", NULL));
+        CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
+        CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_CHANGE);
+        CHECK_EQ(change.missed, 2 * DEPTH);
+        sb_snapshot_close(&engine, snapshot);
         unmake_bus();
 }
 
@@ -398,7 +446,9 @@ int main(int argc, char **argv)
         RUN(test_each_change_comes_once_with_what_it_replaced);
         RUN(test_up_to_the_depth_none_is_lost_and_then_they_are_counted);
         RUN(test_a_watch_after_a_revision_gives_what_is_left);
+        RUN(test_a_watch_after_a_revision_gives_each_that_a_rule_keeps);
         RUN(test_a_jump_to_another_life_misses_nothing);
+        RUN(test_the_first_of_another_life_misses_nothing_where_later_ones_are_out);
         RUN(test_a_ring_of_an_earlier_watch_is_not_followed);
         RUN(test_behind_the_last_watch_nothing_is_left_of_it);
         RUN(test_an_absent_key_that_was_watched_goes);
