@@ -28,9 +28,12 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "agentd/memory.h"
+#include "agentd/wal/wal-recover.h"
 #include "ring/attach/limit.h"
+#include "ring/attach/place.h"
 #include "shm/base/word.h"
 #include "shm/layout/roster.h"
+#include "shm/layout/superblock.h"
 #include "tests/harness/test.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -444,6 +447,37 @@ static void test_a_segment_that_cannot_be_made_leaves_nothing_behind(void)
         config.clients = 4;
         CHECK(machine.huge_asked == 0 && machine.maps == 0);
         CHECK(said("cannot make a segment of 16384 bytes: No space left on device"));
+}
+
+/* Writers tell a log of each change where there is one, and only there. */
+static void test_a_bus_asks_its_writers_to_tell_a_log_that_there_is(void)
+{
+        static const enum sb_log_mode modes[] = {SB_LOG_NONE, SB_LOG_BATCHED, SB_LOG_STRICT};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                struct sb_memory memory = {.fd = -1};
+                char path[] = "/tmp/unit-agentd-XXXXXX";
+                struct sb_superblock *super;
+                int fd;
+
+                MACHINE();
+                fd = mkdtemp(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+                CHECK(fd >= 0);
+                config.mode = modes[i];
+                snprintf(config.place.directory, sizeof(config.place.directory), "%s", path);
+                CHECK_EQ(sb_wal_recover(&config, fd, &memory), 0);
+                super = __real_mmap64(
+                        NULL, sizeof(*super), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
+                CHECK(super != MAP_FAILED);
+                CHECK_EQ(sb_load_relaxed(&super->log_mode), (uint32_t)modes[i]);
+                CHECK_EQ(sb_load_relaxed(&super->attention), i ? SB_ATTENTION_ALL : 0);
+                sb_memory_drop(&memory);
+                munmap(super, sizeof(*super));
+                unlinkat(fd, SB_PLACE_WRITER, 0);
+                close(fd);
+                CHECK_EQ(rmdir(path), 0);
+        }
+        config.mode = SB_LOG_NONE;
 }
 
 static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
@@ -871,6 +905,7 @@ int main(int argc, char **argv)
         RUN(test_a_segment_has_to_fit_into_the_limit_of_its_cgroup);
         RUN(test_missing_huge_pages_are_counted);
         RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
+        RUN(test_a_bus_asks_its_writers_to_tell_a_log_that_there_is);
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
         RUN(test_a_segment_that_is_damaged_during_its_adoption_is_refused);
         RUN(test_all_that_died_meanwhile_are_collected);
