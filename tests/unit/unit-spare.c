@@ -286,6 +286,23 @@ static void test_what_a_sweep_has_freed_is_no_spare_any_more(void)
         unmake_bus();
 }
 
+static void test_the_value_of_a_new_key_is_built_in_a_spare(void)
+{
+        uint32_t count;
+
+        CHECK(make_spares());
+        count = sb_spare_count(&writer);
+        for (uint32_t i = 1; i <= 8; i++) {
+                char key[32];
+
+                snprintf(key, sizeof(key), "new/%08u", i);
+                CHECK_EQ(put(&writer, key, value, 64), 0);
+                CHECK_EQ(sb_spare_count(&writer), count - i);
+        }
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 static void test_a_client_that_ends_leaves_no_spares(void)
 {
         CHECK(make_spares());
@@ -415,6 +432,7 @@ int main(int argc, char **argv)
         RUN(test_large_values_on_a_small_bus_are_built_in_spares_up_to_a_share);
         RUN(test_what_idle_clients_keep_is_there_for_others);
         RUN(test_what_a_sweep_has_freed_is_no_spare_any_more);
+        RUN(test_the_value_of_a_new_key_is_built_in_a_spare);
         RUN(test_a_client_that_ends_leaves_no_spares);
         RUN(test_what_was_dated_in_the_era_of_the_look_is_no_spare);
         RUN(test_a_spare_of_ages_ago_is_not_built_in);
