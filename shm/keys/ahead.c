@@ -143,7 +143,7 @@ static void ahead_walk(
 
 /* ---- the stream ---- */
 
-/* What a walk reads of a node; an address as any. Its key is not read: the version has it, too. */
+/* What a walk reads of a node. Its key is not read: the version has it, too. */
 static void ahead_prefetch_node(const struct sb_node *node)
 {
         __builtin_prefetch(&node->cell);
@@ -158,7 +158,8 @@ static void ahead_stream_lane(
         lane->steps = 0;
         if (ahead->next) {
                 ahead->next = ahead_follow(segment, &ahead->next->next[ahead->level]);
-                ahead_prefetch_node(ahead->next);
+                if (ahead->next)
+                        ahead_prefetch_node(ahead->next);
         }
         lane->end = ahead->next;
 }
