@@ -40,6 +40,14 @@
 #include <unistd.h>
 
 #define COMMAND_MAX 128
+/* A command is a call, too, and must find a thread while all others hang. Of writes and reads the
+ * kernel has 12 on their way at a time, and the loop device sends some flushes beside them. libfuse
+ * has 10 threads where it is not told; before 3.12, as many as there are calls. */
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 12)
+#define THREADS "max_threads=64"
+#else
+#define THREADS "rw"
+#endif
 
 enum faulty_kind {
         FAULTY_WRITE,
@@ -349,7 +357,7 @@ static const struct fuse_operations faulty_disk_operations = {
 
 int main(int argc, char **argv)
 {
-        char *options[] = {argv[0], "-f", argc == 3 ? argv[2] : NULL, NULL};
+        char *options[] = {argv[0], "-f", "-o", THREADS, argc == 3 ? argv[2] : NULL, NULL};
         pthread_condattr_t clock;
         pid_t parent = getppid();
 
@@ -368,5 +376,5 @@ int main(int argc, char **argv)
         pthread_condattr_init(&clock);
         pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
         pthread_cond_init(&disk_told, &clock);
-        return fuse_main(3, options, &faulty_disk_operations, NULL);
+        return fuse_main(5, options, &faulty_disk_operations, NULL);
 }
