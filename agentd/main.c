@@ -1,8 +1,8 @@
 /*
- * agentd: makes a bus and serves it until a signal stops it. It is two processes: the supervisor,
- * which the user started, and the engine, its child.
+ * agentd: makes a bus and serves it until a signal stops it. Its processes are the supervisor,
+ * which the user started, and its children: the engine, and the scribe, which writes their lines.
  *
- *      options -> limits, signals -> directory, lock, socket -> segment -> supervisor
+ *      options -> limits, signals -> directory, lock, socket -> segment -> scribe -> supervisor
  *
  * Always true: nothing is made before the options, the limits and the signals are in order.
  */
@@ -129,6 +129,7 @@ int main(int argc, char **argv)
         struct sb_config config;
         struct sb_supervisor supervisor = {.run_engine = sb_engine_run,
                 .make_segment = sb_wal_recover,
+                .scribe = {.out = -1, .pidfd = -1},
                 .config = &config,
                 .self_fd = -1,
                 .engine_fd = -1,
@@ -162,5 +163,9 @@ int main(int argc, char **argv)
         }
         /* Once: a segment that is replaced later comes back with all that was written since. */
         config.recover_to = 0;
+        if (!SB_FAULT(LINES_DIRECT) && sb_scribe_begin(&supervisor.scribe, &supervisor.memory)) {
+                sb_directory_leave(&supervisor.directory);
+                return SB_EXIT_FAILURE;
+        }
         return sb_supervisor_run(&supervisor);
 }

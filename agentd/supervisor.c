@@ -302,35 +302,38 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
                         sb_log(SB_PLACE_LOST);
         }
         supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
+        sb_scribe_end(&supervisor->scribe, &supervisor->memory);
         return left && is_logged ? SB_EXIT_FAILURE : status;
 }
 
 /* Wait for one event. Return: 0: go on; 1: a signal says stop; -1: the supervisor cannot go on. */
 static int supervisor_wait_once(struct sb_supervisor *supervisor)
 {
-        struct pollfd fds[3] = {
+        struct pollfd fds[4] = {
                 {.fd = supervisor->signal_fd, .events = POLLIN},
                 {.fd = supervisor->adopted ? -1 : supervisor->channel,
                         .events = POLLIN}, /* the engine's death is seen by its pidfd */
                 {.fd = supervisor->engine_fd, .events = POLLIN},
         };
-        uint64_t now;
+        uint64_t until_ns = sb_scribe_renew(&supervisor->scribe, &supervisor->memory), now;
         int timeout_ms = -1;
 
-        if (supervisor->engine_fd < 0) {
+        fds[3] = (struct pollfd){.fd = supervisor->scribe.pidfd, .events = POLLIN};
+        if (supervisor->engine_fd < 0 && supervisor->retry_ns < until_ns)
+                until_ns = supervisor->retry_ns;
+        if (until_ns < UINT64_MAX) {
                 now = supervisor_now_ns();
-                timeout_ms = supervisor->retry_ns > now
-                                     ? (int)((supervisor->retry_ns - now) / 1000000 + 1)
-                                     : 0;
+                timeout_ms = until_ns > now ? (int)((until_ns - now) / 1000000 + 1) : 0;
         }
-        if (poll(fds, 3, timeout_ms) < 0)
+        if (poll(fds, 4, timeout_ms) < 0)
                 return errno == EINTR ? 0 : -1;
         if (fds[0].revents)
                 return 1; /* the signal stays where it is: this process ends */
         if (fds[2].revents)
                 return supervisor_judge_death(supervisor);
-        /* What is left is a word of the engine's, or that it hung up and is about to end; or the
-         * next one may be started, and there is no channel. */
+        if (!fds[1].revents)
+                return 0; /* the next engine may be started, or the next scribe */
+        /* A word of the engine's, or it hung up and is about to end. */
         supervisor_listen_to_engine(supervisor);
         if (!supervisor->adopted)
                 supervisor->channel = supervisor_close_fd(supervisor->channel);

@@ -14,6 +14,7 @@
 #include "agentd/config.h"
 #include "agentd/directory.h"
 #include "agentd/memory.h"
+#include "agentd/scribe.h"
 
 /* How an engine that is not killed ends: its exit status. */
 enum sb_engine_end {
@@ -34,6 +35,7 @@ struct sb_supervisor {
         const struct sb_config *config;
         struct sb_directory directory;
         struct sb_memory memory;
+        struct sb_scribe scribe;
         uint32_t kept_max; /* connections with a record that an engine has descriptors for */
         /* SIGTERM, SIGINT and SIGHUP are blocked; the supervisor and the engine read them here. */
         int signal_fd;
@@ -58,7 +60,8 @@ struct sb_supervisor {
 
 /**
  * sb_supervisor_run() - serve the bus until a signal stops it
- * @supervisor:  the caller has set config, directory, memory, signal_fd and run_engine
+ * @supervisor:  the caller has set config, directory, memory, scribe, signal_fd and
+ *               run_engine
  *
  * Return: the exit status of the process. The engine, which is forked in here, returns from the
  * same call.

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* What is said of a log whose directory was removed. */
+/* What is said of a log that has lost its directory. */
 #define SB_WAL_LOCK_HOMELESS                                                                       \
         "its directory was removed, and nothing of the bus is on the disk: make the directory "    \
         "again, and all of it is written there"

@@ -5,9 +5,10 @@
  *
  * The daemon is a grandchild, so that this process need not wait for it when it ends some day.
  * Three things tell how the start went. A datagram in the manner of sd_notify says READY. The
- * kernel hangs up a pipe, which agentd and its engine hold, when both have ended; when the program
- * cannot be run, the grandchild writes the reason into that pipe. And the watcher, a child that
- * lives until the start is over, says with which status agentd ended.
+ * kernel hangs up a pipe, which all processes of agentd but the log hold, when they have ended,
+ * that which writes their lines last; when the program cannot be run, the grandchild writes the
+ * reason into that pipe. And the watcher, a child that lives until the start is over, says with
+ * which status agentd ended.
  *
  * agentd shall not depend on the process that happened to start it. What it gets and what it does
  * not get of that process is in docs/operating.md, "What agentd inherits".

@@ -321,6 +321,8 @@
         X(PLACE_UNRESERVED, "a client gets the place that is kept for agentctl")                   \
         X(TICKET_OF_ANY, "a ticket is known by its number, whichever process shows it")            \
         X(DEAF_FOR_EVER, "an engine that found no descriptor once listens no more")                \
+        X(LINES_DIRECT, "agentd's processes write their lines where standard error goes")          \
+        X(LINES_LOST_UNSAID, "lines that no pipe had space for are not counted")                   \
         X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
         X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \
         X(HALF_REAPED_PASSED, "an engine leaves records that one before it reaped in part")        \

@@ -134,11 +134,10 @@ static void test_a_bus_with_all_its_clients_has_a_place_for_agentctl(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static unsigned times_said(struct daemon *daemon, const char *words)
+static unsigned times_said(const struct daemon *daemon, const char *words)
 {
         unsigned count = 0;
 
-        daemon_hear_more(daemon);
         for (const char *at = daemon->said; (at = strstr(at, words)); at++)
                 count++;
         return count;
@@ -157,10 +156,11 @@ static void test_a_full_table_is_said_once_until_there_was_a_place_again(void)
                 CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
                 for (unsigned i = 0; i < 3; i++)
                         CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
-                CHECK_EQ(times_said(&daemon, words), round);
+                CHECK(WAIT((daemon_hear_more(&daemon), times_said(&daemon, words) == round)));
                 daemon_detach(&attachment, &daemon_handle);
         }
         CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK_EQ(times_said(&daemon, words), 2);
 }
 
 static void test_a_full_table_outlasts_engines(void)

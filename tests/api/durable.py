@@ -89,8 +89,10 @@ class Durable:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:  # the log ends with its engine
                 pass
-        self.process.wait(timeout=60)
-        self.process.stderr.close()
+        if self.process:
+            self.process.wait(timeout=60)
+        if self.process and self.process.stderr:
+            self.process.stderr.close()
         deadline = time.monotonic() + 20
         while any(lives(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.001)

@@ -268,7 +268,7 @@ static void write_some(void *context)
 
 /* ---- processes that are traced ---- */
 
-enum role { SUPERVISOR, ENGINE, LOG, ROLES };
+enum role { SUPERVISOR, SCRIBE, ENGINE, LOG, ROLES };
 
 static struct {
         pid_t pid[ROLES];
@@ -336,16 +336,30 @@ static void go_on(pid_t pid, int signal)
                 (void *)(long)signal);
 }
 
-/* The engine is the supervisor's child, and the log the engine's. */
+/* The scribe is the supervisor's first child, the engine its next one, and the log the engine's. */
 static void take_newcomer(pid_t pid)
 {
         pid_t parent = parent_of(pid);
-        enum role role = parent == trace.pid[SUPERVISOR] ? ENGINE : LOG;
+        enum role role = parent != trace.pid[SUPERVISOR] ? LOG
+                         : trace.begun[SCRIBE]           ? ENGINE
+                                                         : SCRIBE;
 
         if (parent == trace.pid[SUPERVISOR] || parent == trace.pid[ENGINE]) {
                 trace.pid[role] = pid;
                 trace.calls[role] = 0;
                 trace.begun[role]++;
+        }
+}
+
+/* A process has forked. Its first child may be heard of later than its second one, but not this. */
+static void take_child(pid_t parent)
+{
+        unsigned long child = 0;
+
+        if (parent == trace.pid[SUPERVISOR] && !trace.begun[SCRIBE] &&
+                !ptrace(PTRACE_GETEVENTMSG, parent, NULL, &child)) {
+                trace.pid[SCRIBE] = (pid_t)child;
+                trace.begun[SCRIBE]++;
         }
 }
 
@@ -367,6 +381,11 @@ static enum role hear_of(pid_t pid, int status)
         if (role == ROLES) {
                 take_newcomer(pid);
                 go_on(pid, 0);
+        } else if (status >> 16 == PTRACE_EVENT_FORK) {
+                take_child(pid);
+                go_on(pid, 0);
+        } else if (role == SCRIBE && WSTOPSIG(status) == SIGSTOP) {
+                go_on(pid, 0); /* its beginning, if its parent's fork was heard of first */
         } else if (status >> 16 == PTRACE_EVENT_SECCOMP) {
                 trace.calls[role]++;
                 return role;

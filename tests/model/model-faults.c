@@ -327,6 +327,8 @@ static const struct {
         {SB_FAULT_PLACE_UNRESERVED, "tests/api/api-faults"},
         {SB_FAULT_TICKET_OF_ANY, "tests/api/api-faults"},
         {SB_FAULT_DEAF_FOR_EVER, "tests/api/api-faults"},
+        {SB_FAULT_LINES_DIRECT, "tests/power/power-ext4-faults"},
+        {SB_FAULT_LINES_LOST_UNSAID, "tests/api/api-faults"},
         {SB_FAULT_MAP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_MAP_LOCK_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_DURABLE_EARLY, "tests/api/api-faults"},
