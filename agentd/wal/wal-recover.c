@@ -13,6 +13,7 @@
 #include "agentd/log.h"
 #include "agentd/wal/wal-aside.h"
 #include "agentd/wal/wal-lock.h"
+#include "agentd/wal/wal-operator.h"
 #include "ring/log/load.h"
 #include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-file.h"
@@ -386,8 +387,7 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
         if (!end->cut) {
                 sb_log("the log in %s is damaged in %s at byte %" PRIu64
                        ", in its first batch: %s. Nothing of it can be brought back; bring the "
-                       "file "
-                       "back, or a backup; nothing is done",
+                       "file back, or a backup; nothing is done",
                         recover->config->place.directory, name, end->offset, end->what);
                 return false;
         }
@@ -523,10 +523,7 @@ static int wal_recover_find_cut(struct wal_recover *recover)
         if (recover->last) {
                 recover->cut = recover->last_cut;
         } else if (recover->cut < end->cut) {
-                sb_log("--recover-to %" PRIu64
-                       ": the log in %s has no batch that is so old: `agentctl log` lists their "
-                       "cuts; nothing is done",
-                        recover->config->recover_to, recover->config->place.directory);
+                sb_wal_operator_say_too_old(recover->config);
                 return -1;
         } else {
                 recover->last = end->sequence; /* batches, none of which can be read */
@@ -674,9 +671,11 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                    wal_recover_make(&recover, directory_fd, ret) ||
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
-        } else if (recover.last) {
+        } else {
+                sb_wal_operator_say_unreached(config, recover.end->cut);
                 wal_recover_say_passed(&recover);
-                wal_recover_say_done(&recover, directory_fd, begun_ns);
+                if (recover.last)
+                        wal_recover_say_done(&recover, directory_fd, begun_ns);
         }
         sb_wal_reader_close(recover.reader);
         return r;
