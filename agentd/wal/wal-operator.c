@@ -2,7 +2,11 @@
 #define _GNU_SOURCE
 #include "agentd/wal/wal-operator.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "agentd/log.h"
 
@@ -28,4 +32,41 @@ void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last
         else
                 sb_log("--recover-to %" PRIu64 ": there is no log in %s, and the bus begins empty",
                         config->recover_to, directory);
+}
+
+/* Whether it is the name under which agentctl writes a file of a log (cli/partial.h). */
+static bool wal_operator_is_partial(const char *name)
+{
+        static const char begin[] = "wal-", end[] = ".partial";
+        size_t len = strlen(name);
+
+        return len > sizeof(begin) + sizeof(end) - 2 && !strncmp(name, begin, sizeof(begin) - 1) &&
+               !strcmp(name + len - (sizeof(end) - 1), end);
+}
+
+bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd)
+{
+        int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+        const char *directory = config->place.directory;
+        struct dirent *entry;
+        bool found = false;
+
+        if (!stream) {
+                if (copy >= 0)
+                        close(copy);
+                return false;
+        }
+        while (!found && (entry = readdir(stream))) {
+                found = wal_operator_is_partial(entry->d_name);
+                if (found)
+                        sb_log("%s has no log, and the file %s, which a restore-from or a backup "
+                               "left that was killed: nothing of it can be brought back, and "
+                               "nothing is done. `agentctl -b %s restore-from BACKUP` does it "
+                               "anew; "
+                               "for an empty bus, remove the file",
+                                directory, entry->d_name, directory);
+        }
+        closedir(stream);
+        return found;
 }

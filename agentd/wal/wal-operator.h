@@ -1,11 +1,12 @@
 /*
  * What a start says to an operator about a command that did not do what it was meant to: a
- * --recover-to that names a cut which the log does not have. That is no damage: without a line the
- * bus would look as if all were well.
+ * --recover-to that names a cut which the log does not have, and a restore-from that was killed.
+ * Neither is damage: without a line the bus would look as if all were well.
  */
 #ifndef SB_WAL_OPERATOR_H
 #define SB_WAL_OPERATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agentd/config.h"
@@ -15,5 +16,8 @@ void sb_wal_operator_say_too_old(const struct sb_config *config);
 /* The log ends with @last_cut; 0: there is none. Where the operator asked for a later one, say so:
  * all that there is comes back. */
 void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last_cut);
+/* Whether a directory without a log has what a killed restore-from, or a backup into it, left: that
+ * is said. An empty bus there would keep the next restore-from out. */
+bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd);
 
 #endif

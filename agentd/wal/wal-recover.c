@@ -667,7 +667,9 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                        "strict to have it back, or move the files wal-* away",
                         config->place.directory);
                 r = -1;
-        } else if (!wal_recover_takes(&recover) || wal_recover_look(&recover) ||
+        } else if ((!recover.end->hash_seed &&
+                           sb_wal_operator_finds_partial(config, directory_fd)) ||
+                   !wal_recover_takes(&recover) || wal_recover_look(&recover) ||
                    wal_recover_make(&recover, directory_fd, ret) ||
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
