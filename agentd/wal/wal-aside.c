@@ -194,7 +194,7 @@ int sb_wal_aside_take(int directory_fd, uint64_t cut, uint64_t last, uint64_t fi
 int sb_wal_aside_unmark(int directory_fd)
 {
         if (!wal_aside_marked(directory_fd))
-                return 0;
+                return wal_aside_forget(directory_fd, MARK); /* nothing, or no mark */
         if (!SB_FAULT(UNMARKED_EARLY) && fsync(directory_fd) < 0)
                 return -errno;
         return unlinkat(directory_fd, MARK, 0) < 0 || fsync(directory_fd) < 0 ? -errno : 0;

@@ -6,7 +6,7 @@
  * again while others write there. The scan has noted the whole range, so that a key that is born
  * in it before the commit is a conflict, and no key is left that was there when the keys went.
  *
- * Always true: the bus's own keys stay. They are in no scan whose prefix does not begin as they do,
+ * Always true: the bus's own keys stay. They are in a scan alone that has a prefix that begins so,
  * and a range that begins so is refused.
  *
  * The public call is described in statebus.h.

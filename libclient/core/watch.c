@@ -224,7 +224,7 @@ static int watch_await(
         now = watch_now(bus) + bus->watches.sleep_max_ns;
         r = sb_bell_sleep(
                 &bus->handle, &bus->watches.interrupted, deadline_ns < now ? deadline_ns : now);
-        /* A signal, whose handler may have called sb_interrupt(): that ends this wait alone. */
+        /* A handler of this signal may have called sb_interrupt(): that ends this wait alone. */
         if (r == -EINTR)
                 sb_exchange_full(&bus->watches.interrupted, 0); /* A:stop. */
         return r;
@@ -232,10 +232,21 @@ static int watch_await(
 
 /* ---- opening ---- */
 
-/* Begin the watch, which has its place. Return: 0, SB_E_FULL, -E2BIG, -EIO, -ENOMEM. */
-static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
-        const struct sb_watch_options *how)
+/* A watch that has its place, to begin with it; by sb_write_wait() several times. */
+struct opening {
+        struct sb_bus *bus;
+        struct sb_watch *watch;
+        struct sb_bytes key;
+        const struct sb_watch_options *how;
+};
+
+/* Return: 0, SB_E_FULL, -E2BIG, -EIO, -ENOMEM. */
+static int watch_begin(void *argument)
 {
+        const struct opening *opening = argument;
+        const struct sb_watch_options *how = opening->how;
+        struct sb_watch *watch = opening->watch;
+        struct sb_bus *bus = opening->bus;
         uint32_t depth = how->depth != 0 ? how->depth : SB_WATCH_DEPTH;
         int r;
 
@@ -247,48 +258,33 @@ static int watch_begin(struct sb_bus *bus, struct sb_watch *watch, struct sb_byt
 
                 if (how->depth > UINT32_MAX / 4) /* the number of slots would wrap round */
                         return -E2BIG;
-                r = sb_prefix_open(bus, key, watch->place, &of, &watch->prefix);
+                r = sb_prefix_open(bus, opening->key, watch->place, &of, &watch->prefix);
                 if (r == 0)
                         watch->spot = &watch->prefix->op.watch.row.ring->tail;
                 return r;
         }
         if ((how->flags & SB_BUFFERED) != 0)
-                r = sb_op_watch_begin_dropping(&bus->handle, key.data, (uint32_t)key.len,
-                        watch->place, SB_WATCH_DEPTH, depth, how->after, &watch->op);
+                r = sb_op_watch_begin_dropping(&bus->handle, opening->key.data,
+                        (uint32_t)opening->key.len, watch->place, SB_WATCH_DEPTH, depth, how->after,
+                        &watch->op);
         else
-                r = sb_op_watch_begin(&bus->handle, key.data, (uint32_t)key.len, watch->place,
-                        depth, SB_WATCH_VERSIONS, &watch->op);
+                r = sb_op_watch_begin(&bus->handle, opening->key.data, (uint32_t)opening->key.len,
+                        watch->place, depth, SB_WATCH_VERSIONS, &watch->op);
         watch->spot = watch->op.cell;
         if (r == 0 && !(how->flags & SB_BUFFERED) && how->after != SB_ANY_REV)
                 watch->op.last = how->after;
         return r;
 }
 
-/* The same, as sb_write_wait() needs it: to be tried several times. */
-struct opening {
-        struct sb_bus *bus;
-        struct sb_watch *watch;
-        struct sb_bytes key;
-        const struct sb_watch_options *how;
-};
-
-static int watch_attempt(void *argument)
-{
-        const struct opening *opening = argument;
-
-        return watch_begin(opening->bus, opening->watch, opening->key, opening->how);
-}
-
-/* Begin it. Where memory is short, make room as a write does. Return: 0, SB_E_FULL, SB_E_DETACHED,
- * -EIO, -ENOMEM. */
+/* Return: 0, SB_E_FULL, SB_E_DETACHED, -EIO, -ENOMEM. */
 static int watch_begin_with_room(struct sb_bus *bus, struct sb_watch *watch, struct sb_bytes key,
         const struct sb_watch_options *how)
 {
         struct opening opening = {bus, watch, key, how};
-        int r = watch_attempt(&opening);
+        int r = watch_begin(&opening);
 
         if (r == SB_E_FULL)
-                r = sb_write_wait(bus, NULL, watch_attempt, &opening);
+                r = sb_write_wait(bus, NULL, watch_begin, &opening);
         /* A signal has ended the wait for room; or no wait would help. */
         return r == -EINTR || r == -E2BIG ? SB_E_FULL : r;
 }
@@ -302,7 +298,6 @@ static int watch_check_key(const struct sb_bus *bus, struct sb_bytes key)
         return r == 0 && sb_reserved_is(key.data, key.len) ? -EPERM : r;
 }
 
-/* Open a watch whose arguments were checked. */
 static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
         const struct sb_watch_options *how, struct sb_watch **ret_watch)
 {

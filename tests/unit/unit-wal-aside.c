@@ -80,6 +80,13 @@ int __wrap_symlinkat(const char *text, int fd, const char *name)
         return fails('m') ? -1 : __real_symlinkat(text, fd, name);
 }
 
+int __real_renameat(int from, const char *name, int to, const char *as);
+int __wrap_renameat(int from, const char *name, int to, const char *as);
+int __wrap_renameat(int from, const char *name, int to, const char *as)
+{
+        return fails('r') ? -1 : __real_renameat(from, name, to, as);
+}
+
 int __real_mkdirat(int fd, const char *name, mode_t mode);
 int __wrap_mkdirat(int fd, const char *name, mode_t mode);
 int __wrap_mkdirat(int fd, const char *name, mode_t mode)
@@ -381,16 +388,18 @@ static void test_a_log_that_goes_back_has_a_mark(void)
 {
         CHECK(begin());
         CHECK_EQ(sb_wal_aside_take(dir, 70, 9, 0), 0);
-        CHECK(marks("70") && !strcmp(done, "mS5S"));
+        CHECK(marks("70") && !strcmp(done, "mrS5S"));
         forget_calls(0);
+        /* The one that is there may be in memory alone: it is made anew. */
         CHECK_EQ(sb_wal_aside_take(dir, 70, 9, 0), 0);
-        CHECK(marks("70") && !done[0]);
+        CHECK(marks("70") && !strcmp(done, "mrS"));
+        forget_calls(0);
         CHECK_EQ(sb_wal_aside_take(dir, UINT64_MAX, 9, 0), 0);
-        CHECK(marks("18446744073709551615") && !strcmp(done, "umS"));
+        CHECK(marks("18446744073709551615") && !strcmp(done, "mrS"));
         CHECK_EQ(sb_wal_aside_wanted(dir, 0), UINT64_MAX);
         forget_calls(0);
         CHECK_EQ(sb_wal_aside_unmark(dir), 0);
-        CHECK(!is_there("going-back") && !strcmp(done, "uS"));
+        CHECK(!is_there("going-back") && !strcmp(done, "SuS"));
         forget_calls(0);
         CHECK_EQ(sb_wal_aside_unmark(dir), 0);
         CHECK(!done[0]);
@@ -399,7 +408,7 @@ static void test_a_log_that_goes_back_has_a_mark(void)
 
 static void test_without_a_mark_no_name_goes(void)
 {
-        for (unsigned at = 1; at <= 3; at++) {
+        for (unsigned at = 1; at <= 4; at++) {
                 CHECK(begin());
                 CHECK_EQ(symlinkat("60", dir, "going-back"), 0);
                 forget_calls(at);
@@ -407,7 +416,7 @@ static void test_without_a_mark_no_name_goes(void)
                 CHECK(has("2345"));
                 end();
         }
-        for (unsigned at = 1; at <= 2; at++) {
+        for (unsigned at = 1; at <= 3; at++) {
                 CHECK(begin());
                 CHECK_EQ(symlinkat("60", dir, "going-back"), 0);
                 forget_calls(at);
