@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/shell.h"
 
 /* Read --timeout. Without it there is no deadline. Return: 0, or CLI_USAGE after a message. */
 static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
@@ -31,7 +32,38 @@ static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
 
 /* ---- watch ---- */
 
-static void watch_print(const struct cli *cli, const struct sb_guard *change)
+/* One of the watches. */
+struct watched {
+        struct sb_watch *watch;
+        const char *key;
+        bool is_lapped; /* changes were lost, and no change behind them was told so far */
+};
+
+/* All watches of the command, and when it ends. */
+struct watching {
+        const struct cli *cli;
+        struct sb_bus *bus;
+        struct watched *all;
+        uint64_t left; /* changes, before --count is reached */
+        uint64_t deadline_ns;
+        uint64_t last_cut; /* of what is printed, once the deadline is over; before, UINT64_MAX */
+};
+
+/* What a turn says when --count is reached, or nothing can be printed any more. */
+#define WATCH_ENOUGH (-1)
+
+/* How many changes of a watch are printed before the next watch has its turn. A slow reader of the
+ * output, and one key that is written all the time, then hold up no other key. */
+#define WATCH_SLICE 64
+
+/* Whether changes before this one are lost, and nothing knows how many. */
+static bool watch_lost_some(const struct watched *watched, const struct sb_guard *change)
+{
+        return watched->is_lapped && change->missed == 0;
+}
+
+static void watch_print(
+        const struct cli *cli, const struct watched *watched, const struct sb_guard *change)
 {
         if (cli->json) {
                 cli_json_begin();
@@ -45,7 +77,10 @@ static void watch_print(const struct cli *cli, const struct sb_guard *change)
                 cli_json_number("cut", change->cut);
                 cli_json_number("writer", change->writer);
                 cli_json_number("txn", change->txn);
-                cli_json_number("missed", change->missed);
+                if (watch_lost_some(watched, change))
+                        cli_json_text("missed", "some");
+                else
+                        cli_json_number("missed", change->missed);
                 cli_json_end();
                 return;
         }
@@ -71,101 +106,159 @@ static void watch_print_lapped(const struct cli *cli, const struct sb_watch *wat
         fflush(stdout);
 }
 
-static void watch_set_number(const char *name, uint64_t number)
+/* Return: 0, -ENOMEM. */
+static int watch_set_number(const char *name, uint64_t number)
 {
         char text[24];
 
         snprintf(text, sizeof(text), "%" PRIu64, number);
-        setenv(name, text, 1);
+        return setenv(name, text, 1) == 0 ? 0 : -ENOMEM;
 }
 
-/* Say in the environment of a command what it is run for. */
-static int watch_set_environment(const struct sb_guard *change, bool lapped)
+/* Say in the environment of a command what it is run for. Return: 0, -ENOMEM. */
+static int watch_set_environment(const struct watched *watched, const struct sb_guard *change)
 {
         char *key = mi_malloc(change->key.len + 1);
+        int r;
 
         if (!key)
                 return -ENOMEM;
         memcpy(key, change->key.data, change->key.len);
         key[change->key.len] = 0; /* behind a byte 0 in the key the command sees no more of it */
-        setenv("STATEBUS_KEY", key, 1);
+        r = setenv("STATEBUS_KEY", key, 1) == 0 ? 0 : -ENOMEM;
         mi_free(key);
-        setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1);
-        watch_set_number("STATEBUS_REV", change->rev);
-        watch_set_number("STATEBUS_CUT", change->cut);
-        watch_set_number("STATEBUS_WRITER", change->writer);
-        watch_set_number("STATEBUS_TXN", change->txn);
-        if (lapped)
-                setenv("STATEBUS_MISSED", "some", 1);
-        else
-                watch_set_number("STATEBUS_MISSED", change->missed);
+        if (r == 0 && setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1) != 0)
+                r = -ENOMEM;
+        if (r == 0)
+                r = watch_set_number("STATEBUS_REV", change->rev);
+        if (r == 0)
+                r = watch_set_number("STATEBUS_CUT", change->cut);
+        if (r == 0)
+                r = watch_set_number("STATEBUS_WRITER", change->writer);
+        if (r == 0)
+                r = watch_set_number("STATEBUS_TXN", change->txn);
+        if (r != 0)
+                return r;
+        if (watch_lost_some(watched, change))
+                return setenv("STATEBUS_MISSED", "some", 1) == 0 ? 0 : -ENOMEM;
+        return watch_set_number("STATEBUS_MISSED", change->missed);
+}
+
+/* Write the change to the input of a command: as it is printed with -o json, else its value. */
+static void watch_write(const struct cli *cli, const struct watched *watched,
+        const struct sb_guard *change, FILE *input)
+{
+        FILE *out = stdout;
+
+        if (cli->json) {
+                stdout = input;
+                watch_print(cli, watched, change);
+                stdout = out;
+        } else {
+                (void)fwrite(change->value.data, 1, change->value.len, input);
+        }
+}
+
+/* Hand a change to the command, and release it. Return: 0, or an exit code after a message. */
+static int watch_run(
+        const struct watching *watching, struct watched *watched, struct sb_guard *change)
+{
+        const struct cli *cli = watching->cli;
+        FILE *input = NULL;
+        int r = watch_set_environment(watched, change);
+
+        if (r == 0) {
+                input = cli_shell_input();
+                if (!input)
+                        r = -errno;
+        }
+        if (r == 0)
+                watch_write(cli, watched, change, input);
+        /* The bus need not keep the value for a command that takes long. */
+        sb_guard_release(change);
+        if (r != 0)
+                return cli_fail(cli, "watch", r);
+        /* From here on the command knows. */
+        watched->is_lapped = false;
+        return cli_shell_run(cli->exec, input, watching->deadline_ns);
+}
+
+/* See whether the deadline is over. Then no command begins; what was there before is printed, but
+ * nothing that came later. Return: 0, or an exit code after a message. */
+static int watch_look_at_clock(struct watching *watching)
+{
+        struct timespec now;
+        int r;
+
+        if (watching->deadline_ns == SB_FOREVER || watching->last_cut != UINT64_MAX)
+                return 0;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec < watching->deadline_ns)
+                return 0;
+        if (watching->cli->exec)
+                return cli_fail(watching->cli, "watch", SB_E_TIMED_OUT);
+        r = sb_cut_at(watching->bus, UINT64_MAX, &watching->last_cut);
+        return r == 0 ? 0 : cli_fail(watching->cli, "watch", r);
+}
+
+/* Take one change of a watch, and print it or hand it to the command. Return: 0: there may be more;
+ * SB_E_TIMED_OUT: there is nothing more now; else *ret_end says how the command ends. */
+static int watch_take(struct watching *watching, struct watched *watched, int *ret_end)
+{
+        const struct cli *cli = watching->cli;
+        struct sb_guard change = {0};
+        int r = sb_watch_next(watched->watch, 0, &change);
+
+        if (r == SB_E_LAPPED) { /* of a key the next one says how many are lost */
+                watched->is_lapped = true;
+                if (cli->prefix && !cli->exec)
+                        watch_print_lapped(cli, watched->watch);
+                /* A prefix goes on from now. */
+                return cli->prefix && watching->last_cut != UINT64_MAX ? SB_E_TIMED_OUT : 0;
+        }
+        if (r == SB_E_TIMED_OUT || r == -EINTR)
+                return SB_E_TIMED_OUT;
+        if (r != 0) {
+                *ret_end = cli_fail(cli, cli_word(watched->key), r);
+                return 0;
+        }
+        if (change.cut > watching->last_cut) {
+                sb_guard_release(&change);
+                return SB_E_TIMED_OUT;
+        }
+        watching->left--;
+        if (cli->exec) {
+                *ret_end = watch_run(watching, watched, &change);
+                return 0;
+        }
+        watch_print(cli, watched, &change);
+        fflush(stdout);
+        watched->is_lapped = false;
+        sb_guard_release(&change);
         return 0;
 }
 
-/* Give the change to the standard input of a command: as it is printed with -o json, else its
- * value. @lapped: some before it are lost, and how many is not known. Return: 0, or an exit code
- * after a message. */
-static int watch_run(const struct cli *cli, const struct sb_guard *change, bool lapped)
+/* A watch has its turn. @ret_more: becomes true when there may be more. Return: 0: go on; an exit
+ * code; WATCH_ENOUGH. */
+static int watch_turn(struct watching *watching, struct watched *watched, bool *ret_more)
 {
-        FILE *to, *out = stdout;
-        int status;
+        int end = 0, r;
 
-        if (watch_set_environment(change, lapped) != 0)
-                return cli_fail(cli, "watch", -ENOMEM);
-        to = popen(cli->exec, "we");
-        if (!to) {
-                cli_say("cannot run %s: %s", cli_word(cli->exec), strerror(errno));
-                return CLI_FAILED;
-        }
-        /* A command that does not read its input is no failure. */
-        if (cli->json) {
-                stdout = to;
-                watch_print(cli, change);
-                stdout = out;
-        } else {
-                (void)fwrite(change->value.data, 1, change->value.len, to);
-        }
-        status = pclose(to);
-        if (status == 0)
-                return 0;
-        cli_say("%s ended with status %d", cli_word(cli->exec), status);
-        return CLI_FAILED;
-}
-
-/* Print what one watch has, or hand it to the command. Return: 0: nothing more; an exit code;
- * -1: *left is 0. */
-static int watch_drain(
-        const struct cli *cli, struct sb_watch *watch, const char *key, uint64_t *left)
-{
-        struct sb_guard change = {0};
-        bool lapped = false;
-        int r;
-
-        while (*left > 0 && !ferror(stdout)) {
-                r = sb_watch_next(watch, 0, &change);
-                if (r == SB_E_LAPPED) { /* of a key the next one says how many are lost */
-                        lapped = cli->prefix;
-                        if (cli->prefix && !cli->exec)
-                                watch_print_lapped(cli, watch);
-                        continue;
-                }
-                if (r == SB_E_TIMED_OUT || r == -EINTR)
-                        return 0;
-                if (r != 0)
-                        return cli_fail(cli, cli_word(key), r);
-                if (cli->exec) {
-                        r = watch_run(cli, &change, lapped);
-                        lapped = false;
-                } else {
-                        watch_print(cli, &change);
-                        fflush(stdout);
-                }
-                sb_guard_release(&change);
+        /* Bound: slice. The caller comes back behind the other watches. */
+        for (int count = 0; count < (watching->cli->exec ? 1 : WATCH_SLICE); count++) {
+                if (watching->left == 0 || ferror(stdout))
+                        return WATCH_ENOUGH;
+                r = watch_look_at_clock(watching);
                 if (r != 0)
                         return r;
-                (*left)--;
+                r = watch_take(watching, watched, &end);
+                if (r == SB_E_TIMED_OUT)
+                        return 0;
+                if (end != 0)
+                        return end;
         }
-        return -1;
+        *ret_more = true;
+        return 0;
 }
 
 /* What --after says: of a key a revision, of a prefix a cut. Return: 0, or an exit code after a
@@ -188,7 +281,7 @@ static int watch_after(struct cli *cli, struct sb_bus *bus, uint32_t *ret_flags,
         return r;
 }
 
-static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct sb_watch **watches)
+static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct watched *all)
 {
         struct sb_bytes key;
         uint64_t after;
@@ -198,10 +291,11 @@ static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct sb_watch *
         if (r != 0)
                 return r;
         for (int i = 0; i < cli->operand_count; i++) {
+                all[i].key = cli->operands[i];
                 r = cli_key(cli, cli->operands[i], cli->prefix, &key);
                 if (r != 0)
                         return r;
-                r = sb_watch_open(bus, key, flags, after, &watches[i]);
+                r = sb_watch_open(bus, key, flags, after, &all[i].watch);
                 if (r == -EINVAL && (flags & SB_AFTER_CUT))
                         return cli_no_cut(cli, cli->after);
                 if (r != 0)
@@ -210,45 +304,63 @@ static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct sb_watch *
         return 0;
 }
 
-static int watch_all(struct cli *cli, struct sb_bus *bus, struct sb_watch **watches, uint64_t left,
-        uint64_t deadline_ns)
+static int watch_all(struct watching *watching)
 {
+        const struct cli *cli = watching->cli;
         int r;
 
         for (;;) {
+                bool more = false;
+
                 for (int i = 0; i < cli->operand_count; i++) {
-                        r = watch_drain(cli, watches[i], cli->operands[i], &left);
+                        r = watch_turn(watching, &watching->all[i], &more);
                         if (r != 0)
-                                return r < 0 ? CLI_DONE : r;
+                                return r == WATCH_ENOUGH ? CLI_DONE : r;
                 }
-                r = sb_wait(bus, deadline_ns);
+                if (more)
+                        continue;
+                if (watching->last_cut != UINT64_MAX) /* all is printed that came in time */
+                        return cli_fail(cli, "watch", SB_E_TIMED_OUT);
+                r = sb_wait(watching->bus, watching->deadline_ns);
                 if (r != 0 && r != -EINTR)
                         return cli_fail(cli, "watch", r);
         }
 }
 
+/* Say which losses no command was told of, as no change came behind them. */
+static void watch_say_untold(const struct watching *watching)
+{
+        const struct cli *cli = watching->cli;
+
+        for (int i = 0; cli->exec && i < cli->operand_count; i++)
+                if (watching->all[i].is_lapped)
+                        cli_say("%s: some changes are lost, and no change came behind them to tell "
+                                "the command so",
+                                cli_word(watching->all[i].key));
+}
+
 int cli_watch(struct cli *cli)
 {
-        uint64_t left = UINT64_MAX, deadline_ns;
-        struct sb_watch **watches;
-        struct sb_bus *bus = NULL;
-        int r = watch_deadline(cli, &deadline_ns);
+        struct watching watching = {.cli = cli, .left = UINT64_MAX, .last_cut = UINT64_MAX};
+        int r = watch_deadline(cli, &watching.deadline_ns);
 
         if (r == 0 && cli->count)
-                r = cli_number(cli->count, "--count", &left);
+                r = cli_number(cli->count, "--count", &watching.left);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open(cli, &watching.bus);
         if (r != 0)
                 return r;
-        watches = mi_calloc((size_t)cli->operand_count, sizeof(*watches));
-        if (!watches)
+        watching.all = mi_calloc((size_t)cli->operand_count, sizeof(*watching.all));
+        if (!watching.all)
                 return cli_fail(cli, "watch", -ENOMEM);
-        r = watch_open_all(cli, bus, watches);
-        if (r == 0)
-                r = watch_all(cli, bus, watches, left, deadline_ns);
+        r = watch_open_all(cli, watching.bus, watching.all);
+        if (r == 0) {
+                r = watch_all(&watching);
+                watch_say_untold(&watching);
+        }
         for (int i = 0; i < cli->operand_count; i++)
-                sb_watch_close(watches[i]);
-        mi_free(watches);
+                sb_watch_close(watching.all[i].watch);
+        mi_free(watching.all);
         return r;
 }
 

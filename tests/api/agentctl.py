@@ -100,6 +100,18 @@ def lives(pid):
         return False
 
 
+def sleeps(process):
+    """Whether the process waits for a word: it has opened its watches by then."""
+    with open(f'/proc/{process.pid}/syscall', encoding='ascii') as call:
+        return call.read().startswith('202 ')
+
+
+def ended(process):
+    """Wait until a process has ended. Return: how it did."""
+    out, err = process.communicate(timeout=60)
+    return Ended(process.returncode, out, err)
+
+
 class Skip(Exception):
     """A test cannot be made here; why."""
 
