@@ -166,17 +166,21 @@ const struct cli_command cli_commands[] = {
                 "between; -o json has the\nreplaced value, too. With --prefix of all keys that "
                 "begin so, by cut, from now on or after CUT.\n... N lost: the last 64 changes of "
                 "a key are kept, 1,024 of a prefix, and some of the time less.\n--count N "
-                "ends it after N changes, --timeout with exit code 5. --exec runs CMD in a shell "
-                "for each change,\nwith the value on its standard input, which has nothing of a "
-                "delete, or with -o json the change as it is\nprinted then; and STATEBUS_KEY, "
-                "_KIND "
-                "(value, deleted), _REV, _CUT, _WRITER, _TXN (0: none) and _MISSED (how\nmany "
-                "before "
-                "it are lost, or `some`) in its environment. A CMD that fails ends it.\n" CUT_TEXT},
+                "ends it after N changes, --timeout with exit code 5; a CMD that runs then goes on "
+                "by itself.\n"
+                "--exec runs CMD in a shell for each change, one at a time, each key in its turn, "
+                "with the value on its\n"
+                "standard input, which has nothing of a delete, or with -o json the change as it "
+                "is printed then; and\n"
+                "STATEBUS_KEY, _KIND (value, deleted), _REV, _CUT, _WRITER, _TXN (0: none) and "
+                "_MISSED (how many before\n"
+                "it are lost, or `some` of a prefix) in its environment. CMD need not read. A CMD "
+                "that fails ends it.\n" CUT_TEXT},
         {"wait", "KEY [--until VALUE] [--timeout 5s]",
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,
-                "With --until: until it has this value. When the time is over: exit code 5."},
+                "With --until: until it has this value; one that is replaced at once may be passed "
+                "by.\nWhen the time is over: exit code 5."},
         {"top", "[--once]", "watch the bus at work: hottest keys, watchers, memory, clients",
                 "once ", 0, 0, cli_top,
                 "Once a second, until q or Ctrl-C; with --once, or where the output is no "
