@@ -18,6 +18,7 @@
 #define STREAM_NODES 16384u
 #define STREAM_LEAD                                                                                \
         384u /* nodes by which its walks may lead; what they fetch is in the cache still */
+#define CLIMB_STEPS   64u   /* along a level, of which one node in four is of the next */
 #define SCOUT_LEAD    32u   /* and its scout: SB_AHEAD_CELLS to a cell, as many to what is in it */
 #define CELLS         1024u /* of all of them */
 #define BUCKETS_AHEAD 16u
@@ -43,6 +44,34 @@ static const struct sb_node *ahead_follow(
         uint64_t word = sb_load_relaxed(link); /* Relaxed: a hint. */
 
         return word & SB_OFFSET_MASK ? sb_node_at(segment, word & SB_OFFSET_MASK) : NULL;
+}
+
+/* Along one level to the first node that is higher, @node or one behind it. NULL: there is none
+ * near. */
+static const struct sb_node *ahead_higher(
+        const struct sb_segment *segment, const struct sb_node *node, uint32_t level)
+{
+        uint32_t steps;
+
+        /* Bound: duty. Without a node of the higher level one walk fetches less at a time. */
+        for (steps = 0; node && (uint32_t)sb_once(node->height) <= level + 1; steps++)
+                node = steps < CLIMB_STEPS ? ahead_follow(segment, &node->next[level]) : NULL;
+        return node;
+}
+
+void sb_ahead_climb(const struct sb_segment *segment, struct sb_ahead *ahead,
+        const struct sb_node *node, uint32_t level)
+{
+        bool near = ahead->level == SB_AHEAD_NEAR && ahead->next && !ahead->lost;
+        uint32_t from;
+
+        sb_model_unchecked_begin();
+        if (near)
+                node = ahead->next;
+        for (from = near ? SB_AHEAD_NEAR : 0; from < level; from++)
+                node = ahead_higher(segment, node, from);
+        sb_ahead_begin_at(ahead, level, node);
+        sb_model_unchecked_end();
 }
 
 /* Walks side by side, and the cells of the nodes that they passed. */

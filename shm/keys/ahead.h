@@ -46,8 +46,8 @@ struct sb_ahead {
 
 /* Which level: one node in four is of NEAR, from which some 16 nodes are fetched at a time; one in
  * sixteen of FAR, from which all that follow are, by a few steps with each one that the walk
- * passes: so memory comes while the walk works. To find the first one of FAR is worth its cost
- * where a walk has fetched from NEAR a few times. */
+ * passes: so memory comes while the walk works. To set FAR up is worth its cost where a walk has
+ * fetched from NEAR a few times. */
 #define SB_AHEAD_NEAR  1u
 #define SB_AHEAD_FAR   2u
 #define SB_AHEAD_TIMES 3u
@@ -75,6 +75,10 @@ static inline void sb_ahead_begin_at(
         ret->level = level;
         ret->lost = false;
 }
+/* Go up to @level from @node, where the walk is: or from the level on which it is, if it is not
+ * lost. Cost: some four steps for each level. */
+void sb_ahead_climb(const struct sb_segment *segment, struct sb_ahead *ahead,
+        const struct sb_node *node, uint32_t level);
 /* Fetch nodes from @node on, where the walk is, their cells and what is in these. ahead->next and
  * ahead->level are set. */
 void sb_ahead_nodes(

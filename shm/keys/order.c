@@ -323,44 +323,27 @@ struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bo
         return word & SB_OFFSET_MASK ? sb_node_at(&handle->segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-/* @spot: what lies behind the node at which a walk is, or that node. */
-static void order_begin_ahead(const struct sb_segment *segment, const struct spot *spot,
-        uint32_t level, struct sb_ahead *ret)
-{
-        sb_ahead_begin_at(ret, level, level < segment->height_max ? spot->behind[level] : NULL);
-}
-
 struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
         bool after, struct sb_ahead *ret_ahead)
 {
         struct spot spot;
 
         (void)order_find_spot(handle, key, key_len, after, &spot);
-        order_begin_ahead(&handle->segment, &spot, SB_AHEAD_NEAR, ret_ahead);
+        sb_ahead_begin_at(ret_ahead, SB_AHEAD_NEAR, spot.behind[SB_AHEAD_NEAR]);
         return spot.behind[0];
-}
-
-/* Of a walk that needs memory of more nodes, or began elsewhere, or went astray where other
- * processes changed the index. */
-static void order_begin_far(
-        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
-{
-        struct sb_node_key key = sb_node_key(&handle->segment, node);
-        struct spot spot;
-
-        if (!key.bytes)
-                return;
-        (void)order_find_spot(handle, key.bytes, key.len, true, &spot);
-        order_begin_ahead(&handle->segment, &spot, SB_AHEAD_FAR, ahead);
 }
 
 void sb_order_fetch_more(
         struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
 {
-        if (ahead->lost || ahead->level != SB_AHEAD_NEAR || ahead->fetches == SB_AHEAD_TIMES)
-                order_begin_far(handle, ahead, node);
-        sb_ahead_nodes(&handle->segment, ahead, node);
-        (void)sb_ahead_pass(&handle->segment, ahead);
+        const struct sb_segment *segment = &handle->segment;
+
+        if (ahead->level == 0)
+                sb_ahead_climb(segment, ahead, node, SB_AHEAD_NEAR);
+        else if (ahead->lost || ahead->level == SB_AHEAD_FAR || ahead->fetches == SB_AHEAD_TIMES)
+                sb_ahead_climb(segment, ahead, node, SB_AHEAD_FAR);
+        sb_ahead_nodes(segment, ahead, node);
+        (void)sb_ahead_pass(segment, ahead);
 }
 
 bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,

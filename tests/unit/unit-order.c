@@ -572,12 +572,82 @@ static void test_memory_is_fetched_of_all_nodes_once(void)
         }
 }
 
+/* The first node from @from on that is higher than @level; NULL: none. */
+static const struct sb_node *higher_from(
+        struct sb_node *const *nodes, uint32_t count, uint32_t from, uint32_t level)
+{
+        while (from < count && nodes[from]->height <= level)
+                from++;
+        return from < count ? nodes[from] : NULL;
+}
+
+/* A walk that came by another way than down the levels. */
+static void test_a_walk_finds_its_way_up_from_any_node(void)
+{
+        struct sb_node *nodes[400];
+        struct sb_ahead ahead = {0};
+        uint32_t i, level;
+
+        CHECK(begin(1 << 20));
+        for (i = 0; i < 400; i++) {
+                char key[12];
+
+                snprintf(key, sizeof(key), "%04u", i);
+                nodes[i] = make_text(key, 1 + (i % 5 == 3) + (i % 20 == 13) + (i % 80 == 73));
+                CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+        }
+        for (i = 0; i < 400; i++) {
+                for (level = 1; level <= 2; level++) {
+                        sb_ahead_begin_at(&ahead, 0, NULL);
+                        sb_ahead_climb(&reader.segment, &ahead, nodes[i], level);
+                        CHECK(ahead.next == higher_from(nodes, 400, i, level));
+                        CHECK(ahead.level == level && !ahead.left && !ahead.lost);
+                }
+                /* From the level on which it is; but not where that one led it astray. */
+                sb_ahead_begin_at(&ahead, 1, nodes[3]);
+                ahead.lost = i % 2;
+                sb_ahead_climb(&reader.segment, &ahead, nodes[i], 2);
+                CHECK(ahead.next == higher_from(nodes, 400, i % 2 ? i : 3, 2));
+        }
+        sb_ahead_begin_at(&ahead, 0, NULL);
+        sb_order_fetch(&reader, &ahead, nodes[100]);
+        CHECK(ahead.level == SB_AHEAD_NEAR && ahead.left >= 11 && ahead.next);
+        unmake_bus();
+}
+
+/* A long way without a higher node, or one that leads to itself, is given up. */
+static void test_a_way_up_ends(void)
+{
+        struct sb_node *nodes[200];
+        struct sb_ahead ahead;
+        uint32_t i;
+
+        CHECK(begin(1 << 20));
+        for (i = 0; i < 200; i++) {
+                char key[12];
+
+                snprintf(key, sizeof(key), "%04u", i);
+                nodes[i] = make_text(key, 1 + (i == 150));
+                CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+        }
+        for (i = 0; i < 200; i++) {
+                sb_ahead_begin_at(&ahead, 0, NULL);
+                sb_ahead_climb(&reader.segment, &ahead, nodes[i], 1);
+                CHECK(ahead.next == (i <= 150 && i >= 86 ? nodes[150] : NULL));
+        }
+        sb_store_relaxed(&nodes[10]->next[0], sb_offset_of(&reader.segment, nodes[10]));
+        sb_ahead_begin_at(&ahead, 0, NULL);
+        sb_ahead_climb(&reader.segment, &ahead, nodes[10], 1);
+        CHECK(!ahead.next);
+        unmake_bus();
+}
+
 /* The node from which the next fetch was to begin has left meanwhile, or leads to itself. */
 static void test_a_walk_that_was_led_astray_begins_anew(void)
 {
         for (uint32_t damaged = 0; damaged < 2; damaged++) {
                 struct sb_node *nodes[900], *far;
-                struct sb_ahead ahead = {0};
+                struct sb_ahead ahead = {.level = SB_AHEAD_NEAR, .fetches = SB_AHEAD_TIMES};
                 uint32_t i, lost = 0;
 
                 CHECK(begin(1 << 20));
@@ -747,6 +817,8 @@ int main(int argc, char **argv)
         RUN(test_a_walk_ends_at_damage_and_says_so);
         RUN(test_a_run_is_the_nodes_right_below_a_key);
         RUN(test_memory_is_fetched_of_all_nodes_once);
+        RUN(test_a_walk_finds_its_way_up_from_any_node);
+        RUN(test_a_way_up_ends);
         RUN(test_a_walk_that_was_led_astray_begins_anew);
         RUN(test_no_memory_is_fetched_behind_the_segment);
         RUN(test_links_that_lead_anywhere_end_every_walk);
