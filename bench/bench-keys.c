@@ -61,6 +61,8 @@ static const struct bench_case cases[] = {
         {"bank-16", BENCH_TRANSFER, BENCH_UNIFORM, 64, 16, false},
         {"bank-64", BENCH_TRANSFER, BENCH_UNIFORM, 64, 64, false},
         {"scan-64", BENCH_SCAN, BENCH_UNIFORM, 64, 0, false},
+        {"scan10-64", BENCH_PAGE, BENCH_UNIFORM, 64, 0, false},
+        {"scan10-64-between", BENCH_AFTER, BENCH_UNIFORM, 64, 0, false},
         {"get-mixed-uniform", BENCH_GET, BENCH_UNIFORM, 64, 0, true},
         {"get-mixed-zipf", BENCH_GET, BENCH_ZIPF, 64, 0, true},
         {"get16-mixed-uniform", BENCH_GET_MANY, BENCH_UNIFORM, 64, 0, true},

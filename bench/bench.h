@@ -22,6 +22,7 @@
 #define BENCH_BATCH       256u /* keys; a multiple of BENCH_MANY */
 #define BENCH_MANY        16u  /* keys of one get_many */
 #define BENCH_KEYS_MAX    (1u << 24)
+#define BENCH_PAGE_KEYS   10u
 #define BENCH_ORDER_LEN   (1u << 21) /* accesses before the order repeats; a power of two */
 #define BENCH_WORKERS_MAX 64u
 #define BENCH_TICK_NS     UINT64_C(10000000)
@@ -33,7 +34,9 @@ enum bench_op {
         BENCH_MIX,
         BENCH_CAS,
         BENCH_TRANSFER, /* one transaction each: move 1 from one key's first word to another's */
-        BENCH_SCAN, /* the next keys in order, in one snapshot; again from the first at the end */
+        BENCH_SCAN,  /* the next keys in order, in one snapshot; again from the first at the end */
+        BENCH_PAGE,  /* BENCH_PAGE_KEYS keys from each key on, those of a batch in one snapshot */
+        BENCH_AFTER, /* the same from a key on that is not there: @keys[i] without its last byte */
         BENCH_OP_COUNT
 };
 enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };

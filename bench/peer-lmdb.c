@@ -239,6 +239,33 @@ static uint32_t scan_on(struct handle *handle, uint32_t count, uint32_t value_le
         return count;
 }
 
+static uint32_t pages(struct handle *handle, const struct bench_batch *batch, uint64_t *sum)
+{
+        MDB_cursor *cursor;
+        uint32_t done = 0;
+
+        if (mdb_txn_renew(handle->reader) ||
+                mdb_cursor_open(handle->reader, handle->table, &cursor))
+                return 0;
+        for (; done < batch->count; done++) {
+                MDB_val value, key = {batch->keys[done].len - (batch->op == BENCH_AFTER),
+                                       (void *)batch->keys[done].bytes};
+                int r = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+
+                for (uint32_t i = 1; r == 0; i++) {
+                        *sum += bench_consume(value.mv_data, batch->value_len);
+                        if (i == BENCH_PAGE_KEYS)
+                                break;
+                        r = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+                }
+                if (r && r != MDB_NOTFOUND)
+                        break;
+        }
+        mdb_cursor_close(cursor);
+        mdb_txn_reset(handle->reader);
+        return done;
+}
+
 static uint32_t lmdb_run(void *opaque, const struct bench_batch *batch)
 {
         struct handle *handle = opaque;
@@ -251,6 +278,11 @@ static uint32_t lmdb_run(void *opaque, const struct bench_batch *batch)
                 return done;
         }
         scan_end(handle);
+        if (batch->op == BENCH_PAGE || batch->op == BENCH_AFTER) {
+                done = pages(handle, batch, &sum);
+                bench_use(sum);
+                return done;
+        }
         for (uint32_t i = 0; i < batch->count; i++)
                 if (batch->op == BENCH_TRANSFER)
                         done += transfer_one(handle, batch, i);
@@ -264,7 +296,8 @@ static uint32_t lmdb_run(void *opaque, const struct bench_batch *batch)
 
 const struct bench_peer bench_lmdb = {
         .name = "lmdb",
-        .ops = 1u << BENCH_GET | 1u << BENCH_MIX | 1u << BENCH_TRANSFER | 1u << BENCH_SCAN,
+        .ops = 1u << BENCH_GET | 1u << BENCH_MIX | 1u << BENCH_TRANSFER | 1u << BENCH_SCAN |
+               1u << BENCH_PAGE | 1u << BENCH_AFTER,
         .create = lmdb_create,
         .attach = lmdb_attach,
         .run = lmdb_run,

@@ -257,6 +257,34 @@ static uint32_t scan_on(struct handle *handle, uint32_t count, uint64_t *sum)
         return count;
 }
 
+static uint32_t pages(struct sb_bus *bus, const struct bench_batch *batch, uint64_t *sum)
+{
+        struct sb_guard guards[BENCH_PAGE_KEYS];
+        struct sb_scan *scan;
+        uint32_t done = 0;
+        size_t count = 0;
+
+        if (sb_scan_open(bus, NULL, (struct sb_bytes){"state:", 6}, &scan))
+                return 0;
+        for (; done < batch->count; done++) {
+                struct sb_bytes key = key_bytes(&batch->keys[done]);
+                int r;
+
+                key.len -= batch->op == BENCH_AFTER;
+                r = sb_scan_seek(scan, key);
+                if (!r)
+                        r = sb_scan_next_many(scan, guards, BENCH_PAGE_KEYS, &count);
+                if (r && r != SB_E_NOT_FOUND)
+                        break;
+                for (size_t i = 0; !r && i < count; i++) {
+                        *sum += bench_consume(guards[i].value.data, (uint32_t)guards[i].value.len);
+                        sb_guard_release(&guards[i]);
+                }
+        }
+        sb_scan_close(scan);
+        return done;
+}
+
 /* The loops that are timed most are functions of their own. In one function with all the other
  * loops the compiler keeps variables of those in memory around each call, and one get less overlaps
  * with a get. */
@@ -317,6 +345,10 @@ static uint32_t statebus_run(void *opaque, const struct bench_batch *batch)
                 break;
         case BENCH_SCAN:
                 done = scan_on(handle, batch->count, &sum);
+                break;
+        case BENCH_PAGE:
+        case BENCH_AFTER:
+                done = pages(bus, batch, &sum);
                 break;
         default:
                 break;
