@@ -95,7 +95,7 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         /* After the copy: the key may lie in the node, which only this guard word still holds. */
         scan_step_leave_node(scan);
         scan->key_len = key_len;
-        scan->compares = false;
+        scan->compares = scan->sought = false;
         scan->after = after;
         scan->position = AT_KEY;
 }
@@ -179,6 +179,27 @@ static int scan_step_stand_behind_entry(
         return IN_WRITE_SET;
 }
 
+/* The first node from where the scan stands, at a key. One that was sought is there mostly: a page
+ * begins behind the last key of the one before. Then the hash index has its node, at two misses and
+ * not some twenty-five. That node was in the ordered index after the cut was announced: should it
+ * go from here on, and the key be made anew, then the cut has nothing of that. */
+static struct sb_node *scan_step_begin(struct sb_scan *scan)
+{
+        struct sb_handle *handle = &scan->bus->handle;
+        struct sb_node *node = NULL;
+        bool gone = false;
+
+        if (scan->sought)
+                node = sb_find_node(handle, scan->key, scan->key_len,
+                        sb_find_hash_any(handle, scan->key, scan->key_len));
+        if (node && scan->after)
+                node = sb_order_next(handle, node, &gone);
+        if (!node || (gone && !SB_FAULT(SCAN_GONE_IGNORED)))
+                return sb_order_begin(handle, scan->key, scan->key_len, scan->after, &scan->ahead);
+        sb_ahead_begin_at(&scan->ahead, 0, NULL);
+        return node;
+}
+
 /* Go from where the scan stands to the first key in range with a value at the cut. Call it under a
  * pin. @entry: the next entry of the write set in range, or NULL. Return: 0: the scan stands at the
  * key's node; IN_WRITE_SET: it stands behind the entry; SB_E_NOT_FOUND: at the end; AGAIN. */
@@ -197,8 +218,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 bool gone = false;
 
                 if (!node) {
-                        node = sb_order_begin(
-                                handle, scan->key, scan->key_len, scan->after, &scan->ahead);
+                        node = scan_step_begin(scan);
                 } else {
                         struct sb_node *from = node;
 

@@ -27,6 +27,7 @@ struct sb_scan {
         enum sb_scan_position position;
         /* AT_KEY: the scan stands right behind the key, else right before it */
         bool after;
+        bool sought;   /* and the caller named it, who may have it from an earlier scan */
         bool reserved; /* the prefix asks for the bus's own keys */
         bool reverse;  /* next goes down */
         bool plain;    /* next goes up, no write set is merged in, and no rule has to be asked */

@@ -315,6 +315,7 @@ static int scan_stand(struct sb_scan *scan, struct sb_bytes key, bool behind)
                 sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
         else
                 sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, behind);
+        scan->sought = true;
         return 0;
 }
 

@@ -175,3 +175,26 @@ struct sb_version *sb_find_at(
         }
         return NULL;
 }
+
+/* ---- its node ---- */
+
+struct sb_node *sb_find_node(
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_segment *segment = &handle->segment;
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_word64 *cell;
+
+        while ((cell = sb_probe_next(segment, &probe))) {
+                uint64_t word = sb_pin_load(handle, cell);
+                struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                /* The node of a frozen cell may have left the ordered index, and that of a
+                 * placeholder may be about to. */
+                if (head && !(word & SB_CELL_FROZEN) &&
+                        sb_version_is(segment, head, key, key_len) &&
+                        SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER)
+                        return sb_node_at(segment, sb_once(head->node));
+        }
+        return NULL;
+}

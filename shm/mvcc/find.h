@@ -27,5 +27,9 @@ struct sb_version *sb_find_at(
 uint64_t sb_find_hash_any(const struct sb_handle *handle, const void *key, uint64_t key_len);
 /* A node's version at @cut, as sb_find_at(). */
 struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut);
+/* The node of a key that has been written, which was in the ordered index when it was looked at.
+ * NULL says nothing about the key. */
+struct sb_node *sb_find_node(
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash);
 
 #endif

@@ -563,8 +563,14 @@ static void test_a_scan_goes_up_and_down_as_in_a_list(void)
                                 there[which] = true;
                         }
                         if (draw(6) == 0) {
+                                bool behind = draw(2);
+
                                 at = draw(LIST);
-                                CHECK_EQ(sb_scan_seek(scan, b(list_key(at, key))), 0);
+                                list_key(at, key);
+                                CHECK_EQ(behind ? sb_scan_seek_last(scan, b(key))
+                                                : sb_scan_seek(scan, b(key)),
+                                        0);
+                                at += behind;
                         } else if (draw(12) == 0) {
                                 CHECK_EQ(sb_scan_seek_end(scan), 0);
                                 at = LIST;

@@ -125,7 +125,7 @@ static void test_a_plain_value_is_found_at_once_whatever_its_keys_length(void)
 static int finds(const char *key, uint64_t len)
 {
         uint64_t hash = hash_of(key, (uint32_t)len);
-        bool plain, whole, at, made;
+        bool plain, whole, at, made, node;
         struct sb_found found;
         struct sb_spot spot;
 
@@ -134,11 +134,12 @@ static int finds(const char *key, uint64_t len)
         sb_pin(&reader);
         at = sb_find_at(&reader, key, (uint32_t)len, hash, UINT64_MAX >> 1);
         made = sb_key_find(&reader, key, (uint32_t)len, hash, &spot);
+        node = sb_find_node(&reader, key, (uint32_t)len, hash);
         sb_unpin(&reader);
-        if (plain == whole && plain == at && plain == made)
+        if (plain == whole && plain == at && plain == made && plain == node)
                 return plain;
-        TEST_NOTE("a key of %u: plain %d, the long way %d, at a cut %d, for a writer %d",
-                (unsigned)len, plain, whole, at, made);
+        TEST_NOTE("a key of %u: plain %d, the long way %d, at a cut %d, for a writer %d, a node %d",
+                (unsigned)len, plain, whole, at, made, node);
         return -1;
 }
 
@@ -171,6 +172,30 @@ static void test_a_tag_of_another_key_finds_nothing_however_alike_the_bytes_are(
                 CHECK_EQ(finds(text, len), len == stored_len);
                 unmake_bus();
         }
+}
+
+/* A node that is about to come into the ordered index or to leave it is none to go on from. */
+static void test_a_node_is_found_of_a_key_that_has_been_written_and_stays(void)
+{
+        struct sb_spot spot;
+        struct sb_node *node;
+
+        CHECK(make_bus(1 << 20));
+        sb_pin(&writer);
+        CHECK(spot_of("key", &spot));
+        node = sb_node_at(&writer.segment, spot.head->node);
+        CHECK(node && !sb_find_node(&writer, "key", 3, hash_of("key", 3)));
+        CHECK(push("key", SB_VERSION_VALUE, 20));
+        CHECK(sb_find_node(&writer, "key", 3, hash_of("key", 3)) == node);
+        CHECK(push("key", SB_VERSION_DELETED, 30));
+        CHECK(sb_find_node(&writer, "key", 3, hash_of("key", 3)) == node);
+        CHECK(!sb_find_node(&writer, "keys", 4, hash_of("keys", 4)));
+        sb_store_relaxed(spot.cell, sb_load_relaxed(spot.cell) | SB_CELL_FROZEN);
+        CHECK(!sb_find_node(&writer, "key", 3, hash_of("key", 3)));
+        sb_store_relaxed(spot.cell, 0);
+        CHECK(!sb_find_node(&writer, "key", 3, hash_of("key", 3)));
+        sb_unpin(&writer);
+        unmake_bus();
 }
 
 static void test_what_is_not_plain_is_left_to_the_long_way(void)
@@ -315,6 +340,7 @@ int main(int argc, char **argv)
         RUN(test_keys_are_the_same_if_each_byte_is);
         RUN(test_a_plain_value_is_found_at_once_whatever_its_keys_length);
         RUN(test_a_tag_of_another_key_finds_nothing_however_alike_the_bytes_are);
+        RUN(test_a_node_is_found_of_a_key_that_has_been_written_and_stays);
         RUN(test_what_is_not_plain_is_left_to_the_long_way);
         RUN(test_a_value_may_reach_just_to_where_every_key_has_room_behind_it);
         RUN(test_any_of_many_keys_is_found_as_the_long_way_finds_it);
