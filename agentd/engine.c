@@ -346,8 +346,11 @@ static enum sb_engine_end engine_dispatch(
                 sb_accept_new(engine);
                 break;
         case SB_EVENT_TIMER:
-                if (read(engine->timer_fd, &expirations, sizeof(expirations)) > 0)
+                if (read(engine->timer_fd, &expirations, sizeof(expirations)) > 0) {
+                        sb_work_pass(
+                                &engine->handle, expirations * (engine->interval_ns / TICK_NS) - 1);
                         *more = true;
+                }
                 break;
         case SB_EVENT_SIGNAL:
                 engine_forward_signal(engine);

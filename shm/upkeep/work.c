@@ -184,19 +184,26 @@ bool sb_work_slice(struct sb_handle *handle)
 
 /* ---- the engine's whole sweeps ---- */
 
+void sb_work_pass(struct sb_handle *handle, uint64_t ticks)
+{
+        struct sb_work *work = &handle->work;
+
+        work->rest_left -= ticks < work->rest_left ? (uint32_t)ticks : work->rest_left;
+}
+
 /* Begin a sweep when some process left work behind, unless the rest after the last one is not over.
  * Return: whether a sweep is under way. */
 static bool work_begin_sweep(struct sb_handle *handle, uint32_t *cursor)
 {
         struct sb_superblock *super = handle->segment.super;
         uint64_t wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
+        bool rests = handle->work.rest_left;
 
+        sb_work_pass(handle, 1);
         if (wanted == sb_load_acquire(&super->swept) /* A:sweep. */ && !sb_sweep_is_due(handle))
                 return false;
-        if (handle->work.rest_left) {
-                handle->work.rest_left--;
+        if (rests)
                 return false;
-        }
         handle->work.goal = wanted;
         handle->work.left = (uint32_t)sb_sweep_chunks(&handle->segment);
         handle->work.freed = 0;

@@ -14,7 +14,8 @@
  *
  * Always true: work that a handle leaves behind counts in `sweep_wanted`, and a sweep that begins
  * after that looks at all of the segment. A sweep that frees nothing is followed by a rest, which
- * grows: what a stopped reader or an open snapshot holds shall not keep a processor busy.
+ * grows: what a stopped reader or an open snapshot holds shall not keep a processor busy. A rest is
+ * as long in an idle bus as in a busy one.
  */
 #ifndef SB_UPKEEP_WORK_H
 #define SB_UPKEEP_WORK_H
@@ -39,6 +40,9 @@ bool sb_work_slice(struct sb_handle *handle);
 /* Engine, every few milliseconds. @cursor: the unit that a sweep goes on from.
  * Return: whether there is more to do at once. */
 bool sb_work_tick(struct sb_handle *engine, uint32_t *cursor);
+/* Engine: it left out so many ticks, because nothing happened. The rest between two sweeps is a
+ * time, and goes on meanwhile. */
+void sb_work_pass(struct sb_handle *engine, uint64_t ticks);
 
 /* Engine: whether a sweep is under way; and have one begin with the next tick. */
 bool sb_work_sweeping(const struct sb_handle *handle);

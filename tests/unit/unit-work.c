@@ -170,6 +170,24 @@ static void test_sweeps_that_free_nothing_are_ever_further_apart(void)
         unmake_bus();
 }
 
+/* A rest is a time: the ticks that an idle engine leaves out are part of it, and so are those in
+ * which no process asks for the next sweep. */
+static void test_a_rest_between_sweeps_goes_on_while_the_engine_is_idle(void)
+{
+        uint32_t cursor = 0, least;
+
+        CHECK(make_bus(1 << 20));
+        least = writer.segment.geometry.unit_count / 16;
+        CHECK_EQ(rest_of_sweeps(&cursor), 0);
+        CHECK_EQ(reader.work.rest_left, least);
+        sb_work_pass(&reader, least - 3);
+        CHECK(!sb_work_tick(&reader, &cursor)); /* not asked */
+        CHECK_EQ(rest_of_sweeps(&cursor), 2);
+        sb_work_pass(&reader, UINT64_MAX);
+        CHECK_EQ(rest_of_sweeps(&cursor), 0);
+        unmake_bus();
+}
+
 /* The engine's, too, raise the floor of births, and that of history where more is kept than may be:
  * and what lies below that is there for the next sweep to free. */
 static void test_a_sweep_of_the_engines_raises_floors_and_is_followed_by_the_next_one(void)
@@ -312,6 +330,7 @@ int main(int argc, char **argv)
         RUN(test_between_laps_a_client_frees_what_it_retired_itself);
         RUN(test_laps_that_free_nothing_are_ever_further_apart);
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
+        RUN(test_a_rest_between_sweeps_goes_on_while_the_engine_is_idle);
         RUN(test_a_sweep_of_the_engines_raises_floors_and_is_followed_by_the_next_one);
         RUN(test_a_sweep_without_blocks_is_so_many_ticks);
         RUN(test_an_engine_with_nothing_to_do_sweeps_nothing);
