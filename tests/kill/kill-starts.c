@@ -45,7 +45,7 @@
 
 #define DUMP_MAX      (1u << 20)
 #define POINTS_MAX    3000u /* no start has so many calls */
-#define QUICK         10u   /* points of a quick run */
+#define QUICK         6u    /* points of a quick run */
 #define REST          40u   /* calls behind "ready" that belong to the start, too */
 #define PARTS         8u    /* of a bus's life before the starts */
 #define PARTS_A_START 2u

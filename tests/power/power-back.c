@@ -42,8 +42,8 @@
 #define BATCHES      2u /* that are written behind that */
 #define IS_LONG      (!!getenv("SB_TEST_LONG"))
 #define TARGETS_MAX  (IS_LONG ? 8u : 3u)  /* cuts that one log goes back to */
-#define PLACE_OF     (IS_LONG ? 1u : 10u) /* of so many places one, behind a failed call */
-#define SECOND_OF    (IS_LONG ? 3u : 8u)  /* of so many states one is started again */
+#define PLACE_OF     (IS_LONG ? 1u : 25u) /* of so many places one, behind a failed call */
+#define SECOND_OF    (IS_LONG ? 3u : 16u) /* of so many states one is started again */
 
 /* A bus that may be found. */
 struct outcome {

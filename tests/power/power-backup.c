@@ -36,7 +36,7 @@
 
 #define IS_LONG   (!!getenv("SB_TEST_LONG"))
 #define FILE_1    "wal-0000000000000001"
-#define PLACE_OF  (IS_LONG ? 1u : 12u) /* of so many places one, behind a failed call */
+#define PLACE_OF  (IS_LONG ? 1u : 30u) /* of so many places one, behind a failed call */
 #define SECOND_OF (IS_LONG ? 3u : 30u)
 
 /* A command, and what is there then. */
