@@ -146,20 +146,15 @@ static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct 
 static int watch_enter_wants(struct sb_handle *handle, struct beginning *begin,
         struct sb_node *node, struct sb_op_watch *watch)
 {
-        uint32_t i;
-
         if (!sb_ring_enter_wants(
                     handle, &watch->ring, begin->bit, begin->want_count, &watch->wants)) {
                 (void)watch_publish(handle, begin, WANTS, sb_ring_last(handle, &watch->ring), node);
                 return AGAIN;
         }
         watch->entry = watch->wants.watchers;
-        if (begin->hints)
-                return 0; /* and notify/queue.h has what its words say */
-        /* The block may have room for more: they are not used. */
-        for (i = begin->want_count; i < watch->wants.want_count; i++)
-                sb_store_release(&watch->wants.wants[i], UINT64_MAX); /* R:want. */
-        watch->wants.want_count = begin->want_count;
+        /* The block may have room for more. What a queue's words say: notify/queue.h. */
+        if (!begin->hints)
+                watch->wants.want_count = begin->want_count;
         return 0;
 }
 
@@ -452,18 +447,11 @@ static struct sb_version *watch_find_change(
 
 /* ---- a watch that drops ---- */
 
-/* The revision that is read next. Relaxed: the client's own words. */
-static uint64_t watch_wanted(const struct sb_op_watch *watch)
-{
-        return sb_load_relaxed(&watch->wants.wants[watch->passed % watch->wants.want_count]);
-}
-
 /* The place of what was read, or is lost, takes another revision: the first one behind the latest
  * that was wanted and the newest that is there. */
 static void watch_want_next(
         struct sb_handle *handle, struct sb_op_watch *watch, struct newest *newest)
 {
-        struct sb_word64 *place = &watch->wants.wants[watch->passed % watch->wants.want_count];
         uint64_t rev, spare = watch->ring.slot_count / 2;
 
         /* Lock-free: a further round means that other processes wrote half as many changes as the
@@ -474,10 +462,10 @@ static void watch_want_next(
                         watch->latest = newest->version->rev;
                 }
                 rev = watch->latest + 1;
-                sb_exchange_full(place, rev); /* R:want > A:want. Before the look. */
+                sb_ring_want_next(&watch->wants, watch->passed, rev);
         } while (watch_newest(handle, watch, newest) && newest->version->rev >= rev + spare);
         watch->latest = rev;
-        watch->passed++;
+        sb_ring_want_from(&watch->wants, ++watch->passed);
 }
 
 /* The version of the next revision that is wanted. What is lost is dropped. */
@@ -491,7 +479,7 @@ static struct sb_version *watch_find_wanted(
 
         /* Lock-free: another round means that memory was short, or that another process wrote. */
         for (;;) {
-                want = watch_wanted(watch);
+                want = sb_ring_wanted(&watch->wants, watch->passed);
                 if (!watch_newest(handle, watch, &newest) || newest.version->rev < want)
                         return NULL;
                 version = watch_at(handle, watch, &newest, want, &trimmed);
@@ -549,6 +537,7 @@ int sb_op_watch_begin_dropping(struct sb_handle *handle, const void *key, uint32
                 for (i = 0; i < ret->wants.want_count; i++)
                         /* R:want. It counts when sb_ring_want() says so. */
                         sb_store_release(&ret->wants.wants[i], ret->last + 1 + i);
+                sb_ring_want_from(&ret->wants, 0);
                 sb_ring_want(&ret->wants);
         } while (after == UINT64_MAX && watch_newest(handle, ret, &newest) &&
                  newest.version->rev > ret->last + ret->ring.slot_count / 2);

@@ -117,6 +117,8 @@
         X(RING_OPENED_LOW, "a new ring is opened at a revision of long ago")                       \
         X(DEPTH_LEFT_OUT, "a deeper watch is content with the slots that are there")               \
         X(WANTS_UNASKED, "a pruner does not ask what watches that drop want")                      \
+        X(WANTS_FIRST_UNASKED, "a pruner does not ask the place that a watch is just giving")      \
+        X(WANTS_ONCE, "a pruner does not look again when a watch went on while it looked")         \
         X(RING_UNSEALED, "a block may be hung into a ring that is retired")                        \
         X(OUTGROWN_EARLY, "one version too many leaves when a new one comes")                      \
         X(OUTGROWN_UNASKED, "what leaves by its number leaves though a cut needs it")              \
@@ -211,6 +213,7 @@
         X(LIST_COPY_TWICE, "a version that was moved is listed twice")                             \
         X(ROW_FIRST_ALONE, "where a prefix's ring has further rows, writers know the first alone") \
         X(QUEUE_UNASKED, "a pruner does not ask what a queue wants")                               \
+        X(QUEUE_ASKED_ONCE, "a pruner does not ask a queue again when its watch went on")          \
         X(QUEUE_UNTOLD, "a change leaves no hint in a queue that has room")                        \
         X(QUEUE_STAYS_OPEN, "a queue without room is not closed")                                  \
         X(QUEUE_LOST_UNSAID, "what a queue wants is taken for memory without a word")              \

@@ -242,8 +242,17 @@ struct sb_ring {
         struct sb_word64 gone; /* UNOPENED, then a revision; any process, CAS, only up */
         struct sb_word64 more; /* offset of a further block, 0: none, or SB_RING_SEALED: none will
                                   come; any client, CAS from 0 */
-        struct sb_word64 tail; /* of hints: how many there were; any process, CAS, +1 */
-        struct sb_word64 mark; /* of hints: the clock, a while ago; any process, CAS, only up */
+        union {
+                struct sb_word64 tail;  /* of hints: how many there were; any process, CAS, +1 */
+                struct sb_word64 first; /* of revisions that are wanted: the number of the first;
+                                           that client, only up */
+        };
+        union {
+                struct sb_word64 mark; /* of hints: the clock, a while ago; any process, CAS, only
+                                          up */
+                struct sb_word64 room; /* of revisions that are wanted: how many are at once; that
+                                          client */
+        };
         struct sb_word64 given; /* of hints: what was superseded up to this cut was given up; any
                                    process, CAS, only up */
         uint64_t hints;         /* 0: slots name versions; 1: a prefix's, they are hints */
@@ -251,7 +260,7 @@ struct sb_ring {
         /* The slots, {tag 20 | offset, or number of a cell, 44}; any process, CAS. Then the
          * watchers: SB_WATCHER or 0; a client that watches, and a sweeper, which takes away what
          * dead ones left: CAS. Then the revisions that the watch of the first entry wants, while
-         * `state` says that entry: that client. */
+         * `state` says that entry, number n in word n modulo `room`: that client. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, stamp), "ring");

@@ -73,19 +73,31 @@ void sb_queue_tell(struct sb_handle *handle, const struct sb_ring_view *view, ui
 
 bool sb_queue_wants(const struct sb_ring_view *view, uint64_t stamp, uint64_t newer)
 {
-        uint32_t left = queue_counts(view) ? queue_run_count(view) : 0;
-        uint64_t run, last;
+        uint64_t first, run, end, middle;
+        bool wants;
 
-        if (!left || SB_FAULT(QUEUE_UNASKED))
+        if (!queue_counts(view) || SB_FAULT(QUEUE_UNASKED))
                 return false;
-        run = sb_load_acquire(&view->wants[FIRST]); /* A:want. */
-        last = sb_load_acquire(&view->wants[LAST]); /* A:want. */
-        /* Bound: result. Runs that are no queue's, of a damaged block, want nothing. */
-        for (; left > 0 && last - run < left; run++, left--)
-                if (newer > sb_load_acquire(queue_low(view, run)) &&     /* A:want. */
-                        stamp <= sb_load_acquire(queue_high(view, run))) /* A:want. */
-                        return true;
-        return false;
+        /* Lock-free: another round means that the watch is through with a run. */
+        do {
+                first = run = sb_load_acquire(&view->wants[FIRST]); /* A:want. */
+                end = sb_load_acquire(&view->wants[LAST]);          /* A:want. */
+                /* Runs that are no queue's, of a damaged block, want nothing. */
+                if (end - first >= queue_run_count(view))
+                        end = first;
+                /* The first that ends at @stamp or later; the last one does, or none. */
+                while (run < end) {
+                        middle = run + (end - run) / 2;
+                        if (sb_load_acquire(queue_high(view, middle)) < stamp) /* A:want. */
+                                run = middle + 1;
+                        else
+                                end = middle;
+                }
+                wants = newer > sb_load_acquire(queue_low(view, run)) && /* A:want, all. */
+                        stamp <= sb_load_acquire(queue_high(view, run)); /* A:want. */
+                /* A:want. */
+        } while (!SB_FAULT(QUEUE_ASKED_ONCE) && sb_load_acquire(&view->wants[FIRST]) != first);
+        return wants;
 }
 
 static void queue_raise(struct sb_word64 *word, uint64_t stamp)

@@ -67,8 +67,9 @@ static inline uint32_t sb_queue_slots(uint32_t depth)
  * not known: it does. */
 void sb_queue_tell(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number,
         uint64_t stamp);
-/* Whether the watch wants what was current from @stamp until @newer. Cost: two loads for each run.
- */
+/* Whether the watch wants what was current from @stamp until @newer. Runs ascend: it is found by
+ * halving. The watch is through with a run before another one takes its slot, so that all stand as
+ * long as `first` does. Cost: some loads, however many runs there are. */
 bool sb_queue_wants(const struct sb_ring_view *view, uint64_t stamp, uint64_t newer);
 /* Say that what has this stamp is about to go, or to be moved. */
 void sb_queue_say_lost(const struct sb_ring_view *view, uint64_t stamp);

@@ -402,12 +402,67 @@ bool sb_ring_counts(const struct sb_ring_view *view)
                state == sb_load_acquire(view->watchers); /* A:watcher. */
 }
 
+uint64_t sb_ring_wanted(const struct sb_ring_view *view, uint64_t number)
+{
+        /* Relaxed: the client's own words. */
+        return sb_load_relaxed(&view->wants[number % view->want_count]);
+}
+
+void sb_ring_want_next(const struct sb_ring_view *view, uint64_t number, uint64_t rev)
+{
+        /* R:want > A:want. Before the look whether it came too soon. */
+        sb_exchange_full(&view->wants[number % view->want_count], rev);
+}
+
+void sb_ring_want_from(const struct sb_ring_view *view, uint64_t first)
+{
+        /* R:want, both. */
+        sb_store_release(&view->ring->room, view->want_count);
+        sb_store_release(&view->ring->first, first);
+}
+
+/* The first revision that is not below @rev, of those that the watch of a further block wants; 0:
+ * none. */
+static uint64_t ring_first_wanted(const struct sb_ring_view *view, uint64_t rev)
+{
+        /* A:want. */
+        uint64_t room = sb_load_acquire(&view->ring->room), first, early, want, number, end;
+        uint64_t middle, each;
+
+        if (!room || room > view->want_count)
+                return 0;
+        /* Lock-free: another round means that the watch read a change. */
+        do {
+                first = sb_load_acquire(&view->ring->first); /* A:want. */
+                /* A:want. Perhaps it is the last one by now, and `first` is about to be raised. */
+                early = sb_load_acquire(&view->wants[first % room]);
+                number = first + 1;
+                end = first + room;
+                /* A:want. */
+                want = number < end ? sb_load_acquire(&view->wants[(end - 1) % room]) : 0;
+                if (want < rev)
+                        number = end;
+                while (number < end) {
+                        middle = number + (end - number) / 2;
+                        each = sb_load_acquire(&view->wants[middle % room]); /* A:want. */
+                        if (each < rev) {
+                                number = middle + 1;
+                        } else {
+                                want = each;
+                                end = middle;
+                        }
+                }
+                /* A:want. */
+        } while (!SB_FAULT(WANTS_ONCE) && sb_load_acquire(&view->ring->first) != first);
+        if (early >= rev && (early < want || want < rev) && !SB_FAULT(WANTS_FIRST_UNASKED))
+                return early;
+        return want >= rev ? want : 0;
+}
+
 bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev)
 {
         uint64_t more = sb_pin_load(handle, &view->ring->more), left, want;
         struct sb_ring_view each;
-        bool counts;
-        uint32_t i;
 
         if (SB_LIKELY(!(more & SB_OFFSET_MASK)) || SB_FAULT(WANTS_UNASKED))
                 return false;
@@ -415,8 +470,8 @@ bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, ui
         /* Bound: damage. Blocks that go round. */
         while ((more & SB_OFFSET_MASK) && sb_damage_step(handle, &left) &&
                 sb_ring_view(handle, more, &each)) {
-                for (i = 0, counts = sb_ring_counts(&each); counts && i < each.want_count; i++) {
-                        want = sb_load_acquire(&each.wants[i]); /* A:want. */
+                if (!sb_once(each.ring->hints) && sb_ring_counts(&each)) {
+                        want = ring_first_wanted(&each, rev);
                         if (want == rev || want == rev + 1)
                                 return true;
                 }

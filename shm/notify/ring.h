@@ -32,7 +32,10 @@
  *
  * Wants. A watch that keeps the first changes that it has not read, and drops what comes then, has
  * a further block of its own, with one entry, which names the revisions that it wants. A pruner
- * leaves these, and what they replaced, beyond the depth.
+ * leaves these, and what they replaced, beyond the depth. The revisions ascend from number `first`
+ * on, so a pruner finds one by halving. The watch gives the place of `first` another revision
+ * before it raises `first`: so this place is asked by itself, and the others stand as long as
+ * `first` does.
  *
  * Watching. A cell says WATCHED by two bits, used in turn. A watch enters itself among the
  * watchers, then counts itself in `state`; what that said before tells which bit to set: that of
@@ -123,7 +126,7 @@ uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node);
 uint32_t sb_ring_depth_view(struct sb_handle *handle, const struct sb_ring_view *view);
 
 /* Whether a watch wants this revision, or the one that replaced it. Cost: one load where no watch
- * has a further block; else of all that watches want. */
+ * has a further block; else some loads for each such watch, or as many as halving takes. */
 bool sb_ring_wants(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev);
 
 /* ---- for processes that follow its slots, under a pin ---- */
@@ -148,6 +151,11 @@ bool sb_ring_enter_wants(struct sb_handle *handle, const struct sb_ring_view *vi
         uint32_t count, struct sb_ring_view *ret_view);
 /* Say that the words of the block count from now on. */
 void sb_ring_want(const struct sb_ring_view *view);
+/* The revision of number @number that the watch wants, of view->want_count at once; another one in
+ * its place; and that number @first is the first from now on. */
+uint64_t sb_ring_wanted(const struct sb_ring_view *view, uint64_t number);
+void sb_ring_want_next(const struct sb_ring_view *view, uint64_t number, uint64_t rev);
+void sb_ring_want_from(const struct sb_ring_view *view, uint64_t first);
 /* Whether the words of a further block count: those of a watch that stands, or that died with it.
  */
 bool sb_ring_counts(const struct sb_ring_view *view);

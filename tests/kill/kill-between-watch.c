@@ -1,0 +1,196 @@
+/* What a watch that drops wants, beside the processes that prune (tests/kill/race.h). */
+#include "ring/op/watch.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
+#include "shm/notify/queue.h"
+#include "shm/notify/ring.h"
+#include "tests/kill/race.h"
+
+/* ---- what a watch that drops wants ---- */
+
+#define ROOM 8u
+
+static struct sb_op_watch drops;
+static uint64_t wanted_there; /* revisions that it wants, and that are there */
+
+static bool put_some(uint32_t count)
+{
+        while (count--)
+                if (put(&writer, "key", "v", 1))
+                        return false;
+        return true;
+}
+
+static uint64_t newest_rev(void)
+{
+        uint64_t rev;
+
+        sb_pin(&writer);
+        rev = find("key")->rev;
+        sb_unpin(&writer);
+        return rev;
+}
+
+/* Its room is used up; so that the first revision that it wants is the next one to be pushed out,
+ * so many writes on. */
+static bool begin_with_full_queue(uint32_t behind)
+{
+        return begin_plain() && !put(&writer, "key", "0", 1) && !sb_guard_grow(&reader, 0) &&
+               !sb_guard_grow(&reader, 1) &&
+               !sb_op_watch_begin_dropping(&reader, "key", 3, 0, ROOM, ROOM, UINT64_MAX, &drops) &&
+               put_some(ROOM + behind);
+}
+
+static bool begin_before_the_fifth(void)
+{
+        return begin_with_full_queue(4);
+}
+
+static bool begin_full(void)
+{
+        return begin_with_full_queue(0);
+}
+
+static bool read_next(uint64_t rev)
+{
+        struct sb_op_change change;
+
+        return sb_op_watch_look(&reader, &drops, 0, 1, &change) == SB_WATCHED_CHANGE &&
+               change.version->rev == rev;
+}
+
+static void put_once(void *context)
+{
+        (void)context;
+        broken |= !put_some(1);
+}
+
+static void read_three(void)
+{
+        for (uint32_t i = 0; i < 3; i++)
+                broken |= !read_next(sb_ring_wanted(&drops.wants, drops.passed));
+}
+
+static void read_once(void *context)
+{
+        struct sb_op_change change;
+
+        (void)context;
+        broken |= sb_op_watch_look(&reader, &drops, 0, 1, &change) != SB_WATCHED_CHANGE;
+}
+
+/* So many that each revision of before is pushed out, if no watch wants it. */
+static void put_three_rounds(void)
+{
+        broken |= !put_some(3 * ROOM);
+}
+
+/* All that the watch wants, and that was made, is there: behind one more round of writes, too. */
+static bool all_that_is_wanted_is_there(void)
+{
+        uint64_t newest = newest_rev();
+
+        if (!put_some(2 * ROOM))
+                return false;
+        for (uint32_t i = 0; i < ROOM; i++) {
+                uint64_t rev = sb_ring_wanted(&drops.wants, drops.passed);
+
+                if (rev > newest)
+                        break;
+                if (!read_next(rev))
+                        return false;
+                wanted_there++;
+        }
+        return true;
+}
+
+static void test_a_watch_that_reads_on_beside_a_write_keeps_what_it_wants(void)
+{
+        const struct race race = {.begin = begin_before_the_fifth,
+                .operation = put_once,
+                .beside = read_three,
+                .right = all_that_is_wanted_is_there};
+
+        wanted_there = 0;
+        CHECK(race_all(&race) > 20);
+        CHECK(wanted_there > 0);
+}
+
+static void test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end(void)
+{
+        const struct race race = {.begin = begin_full,
+                .operation = read_once,
+                .beside = put_three_rounds,
+                .right = all_that_is_wanted_is_there};
+
+        wanted_there = 0;
+        CHECK(race_all(&race) > 20);
+        CHECK(wanted_there > 0);
+}
+
+#define RUNS 6u /* of a queue with room for four changes */
+
+static struct sb_op_watch queue;
+static bool queue_said;
+
+/* Runs 0 to 5: from 10 to 15, from 20 to 25, and so on. */
+static bool begin_with_runs(void)
+{
+        if (!begin_plain() || sb_op_watch_begin_queue(&reader, "key", 3, 0, 64, RUNS - 2, &queue))
+                return false;
+        while (sb_clock_take_cut(&writer) < 100)
+                ;
+        sb_queue_begin(&queue.wants, 10, 0, 1);
+        for (uint32_t run = 0; run < RUNS; run++) {
+                if (run)
+                        sb_queue_open_run(&reader, &queue.wants, run, 0, 1);
+                sb_queue_pass(&queue.wants, run, 10 * (run + 1));
+                sb_queue_close_run(&queue.wants, 10 * (run + 1) + 5);
+        }
+        sb_queue_pass(&queue.wants, 0, 10);
+        return true;
+}
+
+static void ask_queue(void *context)
+{
+        (void)context;
+        queue_said = sb_queue_wants(&queue.wants, 43, 44);
+}
+
+/* The watch is through with three runs, and three others take their slots. */
+static void go_on_by_three_runs(void)
+{
+        sb_queue_pass(&queue.wants, 3, 40);
+        for (uint32_t run = RUNS; run < RUNS + 3; run++) {
+                sb_queue_open_run(&reader, &queue.wants, run, 0, 1);
+                sb_queue_close_run(&queue.wants, 1000 + run);
+        }
+}
+
+static bool queue_said_so(void)
+{
+        sb_op_watch_end(&reader, &queue);
+        return queue_said;
+}
+
+static void test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants(void)
+{
+        const struct race race = {.begin = begin_with_runs,
+                .operation = ask_queue,
+                .beside = go_on_by_three_runs,
+                .right = queue_said_so,
+                .bare = true}; /* a queue, and no prefix */
+
+        CHECK(race_all(&race) > 5);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        fault_from_environment();
+        RUN(test_a_watch_that_reads_on_beside_a_write_keeps_what_it_wants);
+        RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
+        RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
+        return test_end();
+}
