@@ -45,6 +45,7 @@ void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
         bus->access = SB_PEER;
         bus->plain = bus_is_plain(segment, SB_PEER);
         bus->watches.sleep_max_ns = SB_SLEEP_MAX_NS;
+        TAILQ_INIT(&bus->watches.dirty);
         bus->quick = SB_BUS_QUICK | 1;
         bus->space = space;
         sb_handle_init(&bus->handle, segment, slot, generation, space);

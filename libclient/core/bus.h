@@ -32,6 +32,7 @@
 #endif
 #include <errno.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
@@ -63,11 +64,12 @@ struct sb_bus_home {
  * processes killed at once. A change ends it at once. */
 #define SB_SLEEP_MAX_NS UINT64_C(250000000)
 
-/* The watches of a bus (libclient/core/watch.h). */
+/* The watches of a bus (libclient/core/watches.h). */
 struct sb_watches {
         struct sb_watch **table; /* by place; NULL: free */
         uint32_t capacity;
-        uint32_t found;               /* place of the one that had something last */
+        uint32_t taken;                            /* places below this one are taken */
+        TAILQ_HEAD(sb_watch_list, sb_watch) dirty; /* those that are to be looked at */
         struct sb_fd *fd;             /* libclient/core/fd.h; NULL: none was asked for */
         struct sb_word32 interrupted; /* sb_interrupt() was called; any thread sets it */
         uint64_t spin_ns;             /* how long a wait looks before it sleeps */

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "libclient/core/watch.h"
+#include "libclient/core/watches.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"

@@ -34,7 +34,7 @@ struct sb_scan {
         /* The cut was taken before, and no mark keeps it: rules alone promise that all of it is
          * left, until end_ns. */
         bool past;
-        bool watched;    /* a watch keeps the cut (libclient/core/watch.h) */
+        bool watched;    /* a watch keeps the cut (libclient/core/watches.h) */
         bool lapped;     /* the cut was taken away, which each step says from now on */
         bool trimmed;    /* the version found is not that of the cut, but the oldest that is left */
         uint64_t end_ns; /* CLOCK_MONOTONIC */

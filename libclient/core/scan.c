@@ -25,7 +25,7 @@
 #include "libclient/core/scan-step.h"
 #include "libclient/core/sized.h"
 #include "libclient/core/use.h"
-#include "libclient/core/watch.h"
+#include "libclient/core/watches.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"

@@ -23,6 +23,7 @@
 #include "libclient/core/prefix.h"
 #include "libclient/core/backlog.h"
 #include "libclient/core/use.h"
+#include "libclient/core/watches.h"
 #include "libclient/core/write.h"
 #include "ring/op/watch.h"
 #include "shm/base/fault.h"
@@ -35,60 +36,6 @@
 #include "shm/mvcc/clock.h"
 #include "shm/notify/bell.h"
 
-struct sb_watch {
-        struct sb_bus *bus; /* NULL: the bus was closed */
-        uint32_t place;     /* in the bus's table */
-        bool dirty;         /* it is to be looked at */
-        struct sb_op_watch op;
-        struct sb_prefix_watch *prefix; /* NULL: a watch of one key, which is op */
-        /* What changes when there is something: the key's cell, or the tail of the hints. */
-        const struct sb_word64 *spot;
-};
-
-/* ---- the table ---- */
-
-/* Take a free place for @watch. Return: 0, -ENOMEM. */
-static int watch_take_place(struct sb_bus *bus, struct sb_watch *watch)
-{
-        struct sb_watches *watches = &bus->watches;
-        uint32_t place = 0;
-
-        while (place < watches->capacity && watches->table[place])
-                place++;
-        if (place == watches->capacity) {
-                uint32_t capacity = watches->capacity ? 2 * watches->capacity : 16;
-                struct sb_watch **table =
-                        realloc(watches->table, capacity * sizeof(struct sb_watch *));
-
-                if (!table)
-                        return -ENOMEM;
-                memset(table + watches->capacity, 0,
-                        (capacity - watches->capacity) * sizeof(struct sb_watch *));
-                watches->table = table;
-                watches->capacity = capacity;
-        }
-        watches->table[place] = watch;
-        watch->place = place;
-        return 0;
-}
-
-/* Take all dirty bits, and say so in the watches that they stand for. */
-static void watch_take_bits(struct sb_bus *bus)
-{
-        const uint32_t bits_all = SB_DIRTY_WORDS * 64;
-        uint64_t bits;
-        uint32_t word;
-
-        while (sb_bell_take(&bus->handle, &word, &bits))
-                for (; bits; bits &= bits - 1) {
-                        uint32_t place = word * 64 + (uint32_t)__builtin_ctzll(bits);
-
-                        for (; place < bus->watches.capacity; place += bits_all)
-                                if (bus->watches.table[place])
-                                        bus->watches.table[place]->dirty = true;
-                }
-}
-
 /* Whether the next look at the watch gives something, or says that something is lost. */
 static bool watch_has(struct sb_watch *watch)
 {
@@ -98,27 +45,16 @@ static bool watch_has(struct sb_watch *watch)
                              : sb_op_watch_has(&bus->handle, &watch->op);
 }
 
-/* Whether any watch has something. Those that have nothing are not dirty any more. */
-static bool watch_any_has(struct sb_bus *bus)
+/* The first watch that has something; NULL: none has. Those that have nothing are not dirty any
+ * more. */
+static struct sb_watch *watch_any(struct sb_bus *bus)
 {
-        struct sb_watches *watches = &bus->watches;
-        uint32_t place = watches->found;
+        struct sb_watch *watch;
 
-        watch_take_bits(bus);
-        /* From the watch on that had something last: a caller that goes through all of them, and
-         * asks behind each, looks at each once. */
-        for (uint32_t count = 0; count < watches->capacity; count++, place++) {
-                struct sb_watch *watch = watches->table[place % watches->capacity];
-
-                if (!watch || !watch->dirty)
-                        continue;
-                watch->dirty = watch_has(watch);
-                if (watch->dirty) {
-                        watches->found = place % watches->capacity;
-                        return true;
-                }
-        }
-        return false;
+        sb_watches_take_bits(bus);
+        while ((watch = TAILQ_FIRST(&bus->watches.dirty)) && !watch_has(watch))
+                sb_watches_note(watch, false);
+        return watch;
 }
 
 /* ---- the descriptor ---- */
@@ -131,7 +67,7 @@ static void watch_settle(struct sb_bus *bus, bool anew)
                 return;
         if (!sb_fd_hear(bus) && (!anew || SB_FAULT(FD_OPEN_UNSEEN)))
                 return;
-        if ((!SB_FAULT(FD_OTHERS_UNASKED) && watch_any_has(bus)) || !sb_fd_wait(bus))
+        if ((!SB_FAULT(FD_OTHERS_UNASKED) && watch_any(bus)) || !sb_fd_wait(bus))
                 sb_fd_show(bus);
 }
 
@@ -306,19 +242,20 @@ static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
 
         if (!watch)
                 return -ENOMEM;
-        r = watch_take_place(bus, watch);
+        r = sb_watches_enter(bus, watch);
         if (r != 0) {
                 free(watch);
                 return r;
         }
         r = watch_begin_with_room(bus, watch, key, how);
         if (r != 0) {
-                bus->watches.table[watch->place] = NULL;
+                sb_watches_leave(bus, watch);
                 free(watch);
                 return sb_bus_result(bus, r);
         }
         watch->bus = bus;
-        watch->dirty = true;
+        watch->data = how->data;
+        sb_watches_note(watch, true);
         *ret_watch = watch;
         watch_settle(bus, true);
         return 0;
@@ -371,13 +308,16 @@ int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint6
         return watch_open(bus, key, &how, ret_watch);
 }
 
+/* Sizes of an earlier header's options: without `data`. */
+static const size_t watch_options_earlier[] = {offsetof(struct sb_watch_options, data), 0};
+
 int sb_watch_open_at(struct sb_bus *bus, struct sb_bytes key, const struct sb_watch_options *how,
         struct sb_watch **ret_watch)
 {
         struct sb_watch_options given;
 
         SB_USE(bus, sb_watch_open_at(bus, key, how, ret_watch));
-        if (!how || !sb_sized_take(&given, sizeof(given), how, NULL))
+        if (!how || !sb_sized_take(&given, sizeof(given), how, watch_options_earlier))
                 return -EINVAL;
         return watch_open(bus, key, &given, ret_watch);
 }
@@ -430,7 +370,7 @@ static int watch_take(
         if (watch->prefix) {
                 sb_op_prefix_let_go(&bus->handle, &watch->prefix->op);
                 if (sb_bell_is_dirty(&bus->handle))
-                        watch_take_bits(bus);
+                        sb_watches_take_bits(bus);
                 r = sb_prefix_fill(bus, watch->prefix, watch->dirty);
                 return r == 0 ? sb_prefix_give(bus, watch->prefix, first, second, ret) : r;
         }
@@ -481,19 +421,19 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
                 seen = watch_spot(watch);
                 r = watch_look(watch, ret_guard);
                 if (r != SB_E_TIMED_OUT) {
-                        watch->dirty = true; /* there may be more */
+                        sb_watches_note(watch, true); /* there may be more */
                         return sb_bus_result(bus, r);
                 }
                 if (sb_bus_result(bus, SB_E_TIMED_OUT) == -EIO)
                         return -EIO;
-                watch->dirty = false;
+                sb_watches_note(watch, false);
                 r = watch_await(bus, watch, seen, deadline_ns);
                 if (r != 0)
                         return watch_settled(bus, r);
                 /* One that spins and sees the spot move leaves the bits for the next turn: their
                  * lines are just being written by the process that tells. */
                 if (bus->watches.spin_ns == 0 || watch->prefix || watch_spot(watch) == seen)
-                        watch_take_bits(bus);
+                        sb_watches_take_bits(bus);
         }
 }
 
@@ -509,12 +449,35 @@ int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
         for (;;) {
                 int r;
 
-                if (watch_any_has(bus))
+                if (watch_any(bus))
                         return 0;
                 r = watch_await(bus, NULL, 0, deadline_ns);
                 if (r != 0)
                         return watch_settled(bus, r);
         }
+}
+
+struct sb_watch *sb_watch_ready(struct sb_bus *bus)
+{
+        struct sb_watch *watch;
+
+        SB_USE(bus, sb_watch_ready(bus));
+        if (!bus || sb_bus_detached(bus))
+                return NULL;
+        watch = watch_any(bus);
+        if (watch) {
+                /* The next call gives another one, if there is one. */
+                sb_watches_note(watch, false);
+                sb_watches_note(watch, true);
+        } else {
+                watch_settle(bus, false);
+        }
+        return watch;
+}
+
+void *sb_watch_data(const struct sb_watch *watch)
+{
+        return watch ? watch->data : NULL;
 }
 
 void sb_interrupt(struct sb_bus *bus)
@@ -574,11 +537,11 @@ static int watch_await_any(struct sb_bus *bus, struct until *until, uint64_t dea
                 if (came)
                         return 0;
                 for (size_t i = 0; i < until->count; i++)
-                        until->watches[i]->dirty = false;
+                        sb_watches_note(until->watches[i], false);
                 r = watch_await(bus, NULL, 0, deadline_ns);
                 if (r != 0)
                         return r;
-                watch_take_bits(bus);
+                sb_watches_take_bits(bus);
         }
 }
 
@@ -637,35 +600,6 @@ uint64_t sb_watch_cut(const struct sb_watch *watch)
         return watch && watch->prefix ? watch->prefix->begun : 0;
 }
 
-bool sb_bus_holds_cut(const struct sb_bus *bus, uint64_t cut)
-{
-        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
-                const struct sb_watch *watch = bus->watches.table[place];
-
-                if (watch && watch->prefix && watch->prefix->begun == cut &&
-                        sb_prefix_holds(&bus->handle, &watch->prefix->op))
-                        return true;
-        }
-        return false;
-}
-
-bool sb_bus_keeps_cut(
-        const struct sb_bus *bus, uint64_t cut, const unsigned char *prefix, uint32_t prefix_len)
-{
-        /* Of the bus's own keys no watch of a prefix keeps anything. */
-        for (uint32_t place = 0;
-                place < bus->watches.capacity && !sb_reserved_is(prefix, prefix_len); place++) {
-                const struct sb_watch *watch = bus->watches.table[place];
-
-                if (watch && watch->prefix && watch->prefix->begun == cut &&
-                        !watch->prefix->earlier && watch->prefix->op.prefix_len <= prefix_len &&
-                        memcmp(prefix, watch->prefix->prefix, watch->prefix->op.prefix_len) == 0 &&
-                        sb_op_prefix_keeps(&watch->prefix->op, cut))
-                        return true;
-        }
-        return false;
-}
-
 struct sb_watch *sb_watch_close(struct sb_watch *watch)
 {
         struct sb_bus *bus;
@@ -677,7 +611,8 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
         if (bus) {
                 /* In a forked child the entry is the parent's. */
                 watch_end(bus, watch, sb_bus_detached(bus));
-                bus->watches.table[watch->place] = NULL;
+                sb_watches_note(watch, false);
+                sb_watches_leave(bus, watch);
                 watch_settle(bus, true);
         }
         free(watch);

@@ -36,6 +36,11 @@ struct scan_options_first {
         uint64_t limit, cut;
         struct sb_txn *txn;
 };
+struct watch_options_first {
+        size_t size;
+        uint32_t flags, depth;
+        uint64_t after;
+};
 struct rule_first {
         size_t size;
         uint32_t kind, zero;
@@ -133,6 +138,15 @@ static int call_scan(const void *how)
         return r == SB_E_NOT_FOUND && count == 2 ? 0 : 1;
 }
 
+static int call_watch(const void *how)
+{
+        sb_auto(sb_watch_closep) struct sb_watch *watch = NULL;
+        int r = sb_watch_open_at(bus, b("key"), how, &watch);
+
+        /* An earlier header's watch has no data. */
+        return r == 0 && sb_watch_data(watch) ? 1 : r;
+}
+
 static int call_keep(const void *rule)
 {
         return sb_keep(bus, b("key"), 0, rule);
@@ -143,6 +157,7 @@ static int call_keep(const void *rule)
 static const struct options_first options = {.bus = "/nonexistent/bus", .access = SB_PEER};
 static const struct write_first how = {.deadline_ns = SB_FOREVER};
 static const struct scan_options_first scan_options = {.flags = SB_REVERSE};
+static const struct watch_options_first watch_options = {.depth = 100, .after = SB_ANY_REV};
 static const struct rule_first rule = {.kind = SB_KEEP_LAST, .value = 2};
 
 static const struct {
@@ -159,6 +174,8 @@ static const struct {
         {call_transact, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_scan, &scan_options, sizeof(scan_options),
                 {sizeof(scan_options), sizeof(struct sb_scan_options)}},
+        {call_watch, &watch_options, sizeof(watch_options),
+                {sizeof(watch_options), sizeof(struct sb_watch_options)}},
         {call_keep, &rule, sizeof(rule), {sizeof(rule), sizeof(struct sb_rule)}},
 };
 

@@ -567,6 +567,67 @@ static void test_a_wait_knows_which_of_many_watches_has_something(void)
         END();
 }
 
+/* A caller that asks which watch is ready goes by no other, and each comes in its turn. */
+static void test_the_bus_says_which_watches_have_something(void)
+{
+        enum { MANY = 5000, CHANGED = 9 };
+        static struct sb_watch *watches[MANY], *prefix;
+        struct sb_watch_options how = {.size = sizeof(how), .after = SB_ANY_REV};
+        struct sb_guard change = {0};
+        struct sb_watch *watch;
+        unsigned seen[CHANGED] = {0};
+        char key[16];
+
+        WORLD_BEGIN(64 * MIB);
+        CHECK(!sb_watch_ready(NULL) && !sb_watch_ready(bus) && !sb_watch_data(NULL));
+        for (unsigned i = 0; i < MANY; i++) {
+                snprintf(key, sizeof(key), "key/%u", i);
+                how.data = &watches[i];
+                CHECK_EQ(sb_watch_open_at(bus, b(key), &how, &watches[i]), 0);
+                CHECK(sb_watch_data(watches[i]) == &watches[i]);
+        }
+        CHECK(!sb_watch_ready(bus));
+        /* Two changes each: a watch of which one was read comes behind the others. */
+        for (unsigned i = 0; i < 2 * CHANGED; i++) {
+                snprintf(key, sizeof(key), "key/%u", 600 * (i % CHANGED));
+                CHECK_EQ(sb_set(bus, b(key), b("v"), NULL, NULL), 0);
+        }
+        for (unsigned i = 0; i < 2 * CHANGED; i++) {
+                watch = sb_watch_ready(bus);
+                CHECK(watch);
+                size_t number = (size_t)((struct sb_watch **)sb_watch_data(watch) - watches) / 600;
+
+                CHECK(number < CHANGED && watch == watches[600 * number]);
+                CHECK_EQ(seen[number]++, i / CHANGED);
+                CHECK_EQ(sb_watch_next(watch, 0, &change), 0);
+                CHECK_EQ(change.rev, seen[number]);
+                sb_guard_release(&change);
+        }
+        CHECK(!sb_watch_ready(bus));
+        /* One that is not asked stays ready, and does not keep the others from being said. */
+        CHECK_EQ(sb_watch_open(bus, b("key/"), SB_PREFIX, SB_ANY_REV, &prefix), 0);
+        CHECK_EQ(sb_set(bus, b("key/7"), b("v"), NULL, NULL), 0);
+        for (unsigned i = 0; i < 6; i++) {
+                watch = sb_watch_ready(bus);
+                CHECK(watch == watches[7] || watch == prefix);
+                seen[i % 2] = watch == prefix;
+                CHECK(i % 2 == 0 || seen[0] + seen[1] == 1);
+        }
+        watches[7] = sb_watch_close(watches[7]);
+        CHECK(sb_watch_ready(bus) == prefix && sb_watch_ready(bus) == prefix);
+        CHECK(!sb_watch_data(prefix));
+        prefix = sb_watch_close(prefix);
+        CHECK(!sb_watch_ready(bus));
+        /* The place of one that was closed serves the next. */
+        how.data = key;
+        CHECK_EQ(sb_watch_open_at(bus, b("key/7"), &how, &watches[7]), 0);
+        CHECK_EQ(sb_set(bus, b("key/7"), b("v"), NULL, NULL), 0);
+        CHECK(sb_watch_ready(bus) == watches[7] && sb_watch_data(watches[7]) == key);
+        for (unsigned i = 0; i < MANY; i++)
+                CHECK(!sb_watch_close(watches[i]));
+        END();
+}
+
 /* ---- until ---- */
 
 struct wish {
@@ -719,6 +780,7 @@ int main(int argc, char **argv)
         RUN(test_an_interrupt_out_of_a_handler_ends_one_wait);
         RUN(test_opening_a_watch_makes_room_as_a_write_does);
         RUN(test_a_wait_knows_which_of_many_watches_has_something);
+        RUN(test_the_bus_says_which_watches_have_something);
         RUN(test_until_asks_at_once_and_behind_each_change);
         RUN(test_beside_writers_every_change_is_given_or_counted);
         RUN(test_a_forked_child_has_no_watch);
