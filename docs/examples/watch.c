@@ -87,37 +87,6 @@ static void any(void)
         printf("any: right\n");
 }
 
-/* Some of many watches have something: the bus says which, and each has the name of its agent. */
-static void many(void)
-{
-        enum { COUNT = 1000 };
-        static struct sb_watch *watches[COUNT];
-        static char names[COUNT][16];
-        struct sb_guard change = {0};
-        struct sb_watch *watch;
-
-        for (int i = 0; i < COUNT; i++) {
-                struct sb_watch_options how = {
-                        .size = sizeof(how), .after = SB_ANY_REV, .data = names[i]};
-
-                snprintf(names[i], sizeof(names[i]), "agent/%d", i);
-                expect(sb_watch_open_at(bus, b(names[i]), &how, &watches[i]) == 0, "a watch");
-        }
-        expect(!sb_watch_ready(bus), "nothing came");
-        expect(sb_set(bus, b("agent/7"), b("done"), NULL, NULL) == 0, "a value");
-        expect(sb_set(bus, b("agent/700"), b("done"), NULL, NULL) == 0, "another one");
-        expect(sb_wait(bus, SB_FOREVER) == 0, "something came");
-        while ((watch = sb_watch_ready(bus))) {
-                expect(sb_watch_next(watch, 0, &change) == 0, "it has something");
-                printf("many: %s\n", (const char *)sb_watch_data(watch));
-                sb_guard_release(&change);
-        }
-        for (int i = 0; i < COUNT; i++)
-                sb_watch_close(watches[i]);
-        expect(sb_delete(bus, b("agent/7"), SB_ANY_REV, NULL, NULL) == 0, "the value goes");
-        expect(sb_delete(bus, b("agent/700"), SB_ANY_REV, NULL, NULL) == 0, "the other one goes");
-}
-
 /* Another process does half of the work. */
 static int both_done(void *argument, const struct sb_guard *guards, size_t count)
 {
@@ -167,7 +136,6 @@ int main(void)
         changes();
         queue();
         any();
-        many();
         until();
         interrupt();
         sb_close(bus);
