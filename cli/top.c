@@ -3,8 +3,8 @@
  *
  * On a terminal it has a screen of its own, drawn anew with each look and whenever the terminal
  * gets another size; what has no room is left out, from the right and from below. Elsewhere, and
- * with
- * --once, it is plain text, or objects of JSON.
+ * with --once, it is plain text, of which a terminal gets what has room in its width, or objects of
+ * JSON.
  *
  * Always true: a look costs the bus what a reader costs it, for some 50 ms of a second, and a few
  * times as much until it has seen all keys once.
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/moments.h"
@@ -352,6 +353,17 @@ static void top_sleep(uint64_t until_ns)
                 ;
 }
 
+/* Print lines of printable ASCII, each as far as there is room for it. */
+static void top_print_cut(const struct top *top, const char *text)
+{
+        for (; *text; text++) {
+                int len = (int)strcspn(text, "\n");
+
+                printf("%.*s\n", len < top->columns ? len : top->columns, text);
+                text += len;
+        }
+}
+
 /* Show what was found. Return: 0, -ENOMEM. */
 static int top_show(struct top *top, bool on_screen)
 {
@@ -366,16 +378,17 @@ static int top_show(struct top *top, bool on_screen)
                 return 0;
         }
         top->columns = PLAIN_COLUMNS;
-        top->lines = 3 * PLAIN_LINES;
-        if (on_screen)
+        if (on_screen || isatty(STDOUT_FILENO))
                 cli_terminal_size(&top->columns, &top->lines);
+        if (!on_screen)
+                top->lines = 3 * PLAIN_LINES;
         text = top_text(top);
         if (!text)
                 return -ENOMEM;
         if (on_screen)
                 cli_terminal_draw(text);
         else
-                fputs(text, stdout);
+                top_print_cut(top, text);
         fflush(stdout);
         free(text);
         return 0;
