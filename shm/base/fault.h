@@ -118,6 +118,11 @@
         X(DEPTH_LEFT_OUT, "a deeper watch is content with the slots that are there")               \
         X(WANTS_UNASKED, "a pruner does not ask what watches that drop want")                      \
         X(WANTS_FIRST_UNASKED, "a pruner does not ask the place that a watch is just giving")      \
+        X(GONE_RAISED_ONCE,                                                                        \
+                "one that takes a version out of a chain says so once, beside another")            \
+        X(HINT_RAISED_ONCE, "a process that gives hints up does not try again beside another one") \
+        X(QUEUE_RAISED_ONCE,                                                                       \
+                "one that takes a version from a queue does not say so a second time")             \
         X(WANTS_ONCE, "a pruner does not look again when a watch went on while it looked")         \
         X(RING_UNSEALED, "a block may be hung into a ring that is retired")                        \
         X(OUTGROWN_EARLY, "one version too many leaves when a new one comes")                      \

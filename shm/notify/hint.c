@@ -45,7 +45,8 @@ void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut)
 
         do
                 gone = sb_hint_gone(view);
-        while (gone < cut && !sb_cas64_full(&view->ring->given, gone, cut)); /* R:gone > A:gone. */
+        while (gone < cut && !sb_cas64_full(&view->ring->given, gone, cut) && /* R:gone > A:gone. */
+                !SB_FAULT(HINT_RAISED_ONCE));
 }
 
 /* A half of the ring begins with hint @number: what the mark says is given up, and the mark moves

@@ -105,8 +105,9 @@ static void queue_raise(struct sb_word64 *word, uint64_t stamp)
         uint64_t old;
 
         do
-                old = sb_load_acquire(word);                     /* A:gone. */
-        while (old < stamp && !sb_cas64_full(word, old, stamp)); /* R:gone > A:gone. */
+                old = sb_load_acquire(word);                      /* A:gone. */
+        while (old < stamp && !sb_cas64_full(word, old, stamp) && /* R:gone > A:gone. */
+                !SB_FAULT(QUEUE_RAISED_ONCE));
 }
 
 void sb_queue_say_lost(const struct sb_ring_view *view, uint64_t stamp)

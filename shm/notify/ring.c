@@ -248,8 +248,9 @@ void sb_ring_raise_view(struct sb_handle *handle, struct sb_node *node,
                 return;
         sb_ring_open(handle, node, view);
         do
-                gone = sb_load_acquire(&view->ring->gone);                  /* A:gone. */
-        while (gone < rev && !sb_cas64_full(&view->ring->gone, gone, rev)); /* R:gone > A:gone. */
+                gone = sb_load_acquire(&view->ring->gone);                   /* A:gone. */
+        while (gone < rev && !sb_cas64_full(&view->ring->gone, gone, rev) && /* R:gone > A:gone. */
+                !SB_FAULT(GONE_RAISED_ONCE));
 }
 
 void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)

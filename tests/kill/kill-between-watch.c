@@ -1,8 +1,10 @@
-/* What a watch that drops wants, beside the processes that prune (tests/kill/race.h). */
+/* What watches want and what is said to be gone, beside the processes that prune
+ * (tests/kill/race.h). */
 #include "ring/op/watch.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
+#include "shm/notify/hint.h"
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "tests/kill/race.h"
@@ -185,6 +187,60 @@ static void test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants(void)
         CHECK(race_all(&race) > 5);
 }
 
+/* ---- what is given up is said, also beside a process that says less ---- */
+
+#define LESS UINT64_C(1000)
+#define MORE UINT64_C(2000)
+
+static struct sb_op_watch changes, hints;
+
+static bool begin_with_watches(void)
+{
+        return begin_plain() &&
+               !sb_op_watch_begin(&reader, "key", 3, 0, 8, SB_WATCH_VERSIONS, &changes) &&
+               !sb_op_watch_begin(&reader, "hints", 5, 1, 8, SB_WATCH_HINTS, &hints) &&
+               !sb_op_watch_begin_queue(&reader, "queue", 5, 2, 64, RUNS - 2, &queue) &&
+               (sb_queue_begin(&queue.wants, 10, 0, 1), true);
+}
+
+static void give_up(struct sb_handle *handle, uint64_t up_to)
+{
+        sb_pin(handle);
+        sb_ring_raise_view(
+                handle, sb_node_at(&handle->segment, changes.node), &changes.ring, up_to);
+        sb_hint_raise_gone(&hints.ring, up_to);
+        sb_queue_say_lost(&queue.wants, up_to);
+        sb_unpin(handle);
+}
+
+static void give_up_more(void *context)
+{
+        (void)context;
+        give_up(&writer, MORE);
+}
+
+static void give_up_less(void)
+{
+        give_up(&reader, LESS);
+}
+
+static bool more_is_said(void)
+{
+        return sb_ring_gone(&changes.ring) == MORE && sb_hint_gone(&hints.ring) == MORE &&
+               sb_queue_lost(&queue.wants) == MORE;
+}
+
+static void test_what_is_given_up_is_said_beside_a_process_that_gives_up_less(void)
+{
+        const struct race race = {.begin = begin_with_watches,
+                .operation = give_up_more,
+                .beside = give_up_less,
+                .right = more_is_said,
+                .bare = true};
+
+        CHECK(race_all(&race) > 5);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -192,5 +248,6 @@ int main(int argc, char **argv)
         RUN(test_a_watch_that_reads_on_beside_a_write_keeps_what_it_wants);
         RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
         RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
+        RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
         return test_end();
 }
