@@ -14,6 +14,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
 #include "shm/upkeep/stable.h"
 
 /* ---- lists that grow ---- */
@@ -99,8 +100,8 @@ static void reading_sort_cells(struct sb_prefix_watch *watch)
 {
         size_t i, count = 0;
 
-        if (watch->cell_count == 0)
-                return; /* and no list yet */
+        if (watch->cell_count < 2)
+                return; /* and perhaps no list yet */
         qsort(watch->cells, watch->cell_count, sizeof(*watch->cells), reading_compare_cells);
         for (i = 0; i < watch->cell_count; i++)
                 if (count == 0 || watch->cells[i] != watch->cells[count - 1])
@@ -145,7 +146,10 @@ void sb_reading_collect(struct sb_bus *bus, struct sb_prefix_watch *watch)
         watch->noted = false;
         watch->next = watch->listed_count = 0;
         watch->lapped = reading_fault_hints(watch);
-        watch->cut = sb_stable_look(&bus->handle, sb_reading_visit, watch);
+        sb_op_prefix_fetch_cell(&bus->handle, &watch->op);
+        watch->cut = sb_clock_take_cut(&bus->handle);
+        sb_op_prefix_fetch_version(&bus->handle, &watch->op);
+        sb_stable_look(&bus->handle, sb_reading_visit, watch);
         watch->lapped |= !SB_FAULT(READ_HINTS_EARLY) && !reading_take_hints(watch);
 }
 

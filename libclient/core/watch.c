@@ -108,9 +108,13 @@ static uint64_t watch_now(const struct sb_bus *bus)
 }
 
 /* What @watch's spot says: for a caller that spins, and looks at the watch when it has changed. */
+static const struct sb_word64 *watch_place(const struct sb_watch *watch)
+{
+        return watch->prefix ? sb_prefix_spot(&watch->prefix->op) : watch->op.cell;
+}
 static uint64_t watch_spot(const struct sb_watch *watch)
 {
-        return sb_load_relaxed(watch->spot); /* Relaxed: compared with itself. */
+        return sb_load_relaxed(watch_place(watch)); /* Relaxed: compared with itself. */
 }
 
 /* Look, without a system call, until a bit is set, @watch's spot changes (NULL: of none), the wait
@@ -118,9 +122,13 @@ static uint64_t watch_spot(const struct sb_watch *watch)
 static bool watch_spin(
         struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t end)
 {
+        const struct sb_word64 *place = watch ? watch_place(watch) : NULL;
+
         do {
                 for (int turn = 0; turn < 32; turn++) {
-                        if (sb_bell_is_dirty(&bus->handle) || (watch && watch_spot(watch) != seen))
+                        /* Relaxed: compared with itself. */
+                        if (sb_bell_is_dirty(&bus->handle) ||
+                                (place && sb_load_relaxed(place) != seen))
                                 return true;
                         sb_stall();
                 }
@@ -195,8 +203,6 @@ static int watch_begin(void *argument)
                 if (how->depth > UINT32_MAX / 4) /* the number of slots would wrap round */
                         return -E2BIG;
                 r = sb_prefix_open(bus, opening->key, watch->place, &of, &watch->prefix);
-                if (r == 0)
-                        watch->spot = &watch->prefix->op.watch.row.ring->tail;
                 return r;
         }
         if ((how->flags & SB_BUFFERED) != 0)
@@ -206,7 +212,6 @@ static int watch_begin(void *argument)
         else
                 r = sb_op_watch_begin(&bus->handle, opening->key.data, (uint32_t)opening->key.len,
                         watch->place, depth, SB_WATCH_VERSIONS, &watch->op);
-        watch->spot = watch->op.cell;
         if (r == 0 && !(how->flags & SB_BUFFERED) && how->after != SB_ANY_REV)
                 watch->op.last = how->after;
         return r;
@@ -369,7 +374,7 @@ static int watch_take(
 
         if (watch->prefix) {
                 sb_op_prefix_let_go(&bus->handle, &watch->prefix->op);
-                if (sb_bell_is_dirty(&bus->handle))
+                if (!sb_prefix_is_hinted(&watch->prefix->op) && sb_bell_is_dirty(&bus->handle))
                         sb_watches_take_bits(bus);
                 r = sb_prefix_fill(bus, watch->prefix, watch->dirty);
                 return r == 0 ? sb_prefix_give(bus, watch->prefix, first, second, ret) : r;
@@ -432,7 +437,7 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
                         return watch_settled(bus, r);
                 /* One that spins and sees the spot move leaves the bits for the next turn: their
                  * lines are just being written by the process that tells. */
-                if (bus->watches.spin_ns == 0 || watch->prefix || watch_spot(watch) == seen)
+                if (bus->watches.spin_ns == 0 || watch_spot(watch) == seen)
                         sb_watches_take_bits(bus);
         }
 }

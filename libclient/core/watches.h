@@ -28,8 +28,6 @@ struct sb_watch {
         void *data; /* the caller's */
         struct sb_op_watch op;
         struct sb_prefix_watch *prefix; /* NULL: a watch of one key, which is op */
-        /* What changes when there is something: the key's cell, or the tail of the hints. */
-        const struct sb_word64 *spot;
 };
 
 /* Take a free place for @watch. Return: 0, -ENOMEM. */

@@ -182,7 +182,7 @@ int sb_batch_begin(struct sb_handle *handle, struct sb_batch *batch)
                 sb_unlogged_take(&handle->segment, batch_visit_word, batch);
         /* Before the marks: a writer marks before its note goes. So what has no note any more by
          * now is marked. */
-        (void)sb_stable_look(handle, batch_visit_node, batch);
+        sb_stable_look(handle, batch_visit_node, batch);
         if (!SB_FAULT(BATCH_NOTES_LATE))
                 sb_unlogged_take(&handle->segment, batch_visit_word, batch);
         return 0;

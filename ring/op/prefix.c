@@ -149,6 +149,31 @@ void sb_op_prefix_end(struct sb_handle *handle, struct sb_op_prefix *watch)
 
 /* ---- hints ---- */
 
+/* The cell of the next hint; NULL: there is none. */
+static struct sb_word64 *prefix_next_cell(
+        struct sb_handle *handle, const struct sb_op_prefix *watch)
+{
+        return watch->row.slot_count < 2
+                       ? NULL
+                       : sb_cell_at(&handle->segment, sb_hint_read(&watch->row, watch->hint));
+}
+
+void sb_op_prefix_fetch_cell(struct sb_handle *handle, const struct sb_op_prefix *watch)
+{
+        __builtin_prefetch(&watch->row.ring->tail);
+        __builtin_prefetch(prefix_next_cell(handle, watch));
+}
+
+void sb_op_prefix_fetch_version(struct sb_handle *handle, const struct sb_op_prefix *watch)
+{
+        const struct sb_word64 *cell = prefix_next_cell(handle, watch);
+
+        /* Relaxed: the address alone is used. */
+        if (cell)
+                __builtin_prefetch(
+                        sb_version_at(&handle->segment, sb_load_relaxed(cell) & SB_OFFSET_MASK));
+}
+
 int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell)
 {
         if (!sb_prefix_is_hinted(watch))

@@ -89,6 +89,18 @@ static inline bool sb_prefix_is_hinted(const struct sb_op_prefix *watch)
 {
         return sb_hint_tail(&watch->row) != watch->hint;
 }
+/* The word that the next hint goes into: for a caller that spins. */
+static inline const struct sb_word64 *sb_prefix_spot(const struct sb_op_prefix *watch)
+{
+        const struct sb_ring_view *row = &watch->row;
+
+        return watch->drops ? &watch->watch.row.ring->tail
+                            : &row->slots[watch->hint % row->slot_count];
+}
+/* Have the cell of the next hint fetched, while a cut is taken; then the version in it, while notes
+ * are looked at. Hints: they have no effect but time. */
+void sb_op_prefix_fetch_cell(struct sb_handle *handle, const struct sb_op_prefix *watch);
+void sb_op_prefix_fetch_version(struct sb_handle *handle, const struct sb_op_prefix *watch);
 /* The next hint. Return: 1: *ret_cell; 0: there is none; -1: it was overwritten. */
 int sb_op_prefix_hint(struct sb_op_prefix *watch, uint64_t *ret_cell);
 /* List what happened to the key in a cell above the watch's cut up to @cut, newest first, @take of

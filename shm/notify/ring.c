@@ -175,18 +175,19 @@ static void ring_fill_slot(
 
 void sb_ring_wake(struct sb_handle *handle, const struct sb_ring_view *view)
 {
-        struct ring_walk walk;
-        struct sb_word64 *entry;
+        uint64_t left = sb_damage_bound(&handle->segment);
+        struct sb_ring_view each = *view;
 
-        ring_walk_begin(handle, view, &walk);
-        while ((entry = ring_walk_next(handle, &walk))) {
-                uint64_t word = sb_load_acquire(entry); /* A:watcher. */
-                uint32_t slot = SB_WATCHER_SLOT(word);
+        /* Not by ring_walk_next(): each write of what is watched goes by all entries. */
+        do {
+                for (uint32_t i = 0; i < each.watcher_count; i++) {
+                        uint64_t word = sb_load_acquire(&each.watchers[i]); /* A:watcher. */
+                        uint32_t slot = SB_WATCHER_SLOT(word);
 
-                if (word && slot < handle->segment.geometry.record_count &&
-                        !(SB_FAULT(RING_MORE_UNTOLD) && walk.view.ring != view->ring))
-                        sb_bell_ring(&handle->segment, slot, SB_WATCHER_BIT(word));
-        }
+                        if (word && slot < handle->segment.geometry.record_count)
+                                sb_bell_ring(&handle->segment, slot, SB_WATCHER_BIT(word));
+                }
+        } while (!SB_FAULT(RING_MORE_UNTOLD) && sb_ring_further(handle, &each, &left));
 }
 
 void sb_ring_tell_view(

@@ -123,13 +123,11 @@ bool sb_stable_raise(struct sb_handle *handle)
         }
 }
 
-uint64_t sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context)
+void sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context)
 {
         struct stable_look look = {.visit = visit, .context = context};
-        uint64_t cut = sb_clock_take_cut(handle);
 
         /* Fault LOOK_AT_NO_NOTES: left out. */
         if (!SB_FAULT(LOOK_AT_NO_NOTES))
                 (void)stable_look_at_all(handle, &look);
-        return cut;
 }

@@ -23,10 +23,10 @@
  * Cost: a look at all records that were ever used. */
 bool sb_stable_raise(struct sb_handle *handle);
 
-/* Take a cut, stamp what notes show, and visit each key that one shows: every change up to the cut
- * is stamped by then, and is told to the end already, or is of a key that was visited. Not under a
- * pin; @visit is called under one. Return: the cut. Cost: as above. */
+/* Behind a cut: stamp what notes show, and visit each key that one shows. Every change up to the
+ * cut is stamped by then, and is told to the end already, or is of a key that was visited. Not
+ * under a pin; @visit is called under one. Cost: as above. */
 typedef void sb_stable_visit(struct sb_handle *handle, struct sb_node *node, void *context);
-uint64_t sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context);
+void sb_stable_look(struct sb_handle *handle, sb_stable_visit *visit, void *context);
 
 #endif

@@ -440,8 +440,8 @@ static void test_a_thousand_prefixes_in_several_clients(void)
 
 /* ---- the watch and a scan at its cut ---- */
 
-#define SHARED     24u
-#define LATE_MAX   20000u
+#define SHARED   24u
+#define LATE_MAX 20000u
 static bool writers_end;
 
 static void *write_on(void *argument)
