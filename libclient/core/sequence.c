@@ -144,8 +144,8 @@ int sb_sequence_order(struct sb_op_listed *list, size_t count)
 {
         size_t first = 0, end;
 
-        if (count == 0)
-                return 0; /* and no list yet */
+        if (count < 2)
+                return 0; /* and perhaps no list yet */
         qsort(list, count, sizeof(*list), sequence_compare);
         for (; first < count; first = end) {
                 for (end = first + 1; end < count && list[end].stamp == list[first].stamp;)
