@@ -96,6 +96,8 @@
         X(WINDOW_EARLY, "a window serves before the grace period of what was there")               \
         X(WINDOW_KNOWN_AGAIN, "units that a stopped reader knows are chosen again")                \
         X(WINDOW_KEEPS_NONE, "a run that a waiting client gives back is free")                     \
+        X(WINDOW_PARTS_STAY, "parts of what was in a window name it until the new run has them")   \
+        X(MOVE_PARTS, "a window has the beginning of a large block, and not all of it")            \
         X(MOVE_OWN_SLABS, "a mover keeps its own slabs, which are in no window")                   \
         X(BELL_ALWAYS, "a process wakes a client that was woken already")                          \
         X(BELL_TAKEN, "the process that wakes takes back that the client sleeps")                  \

@@ -96,9 +96,11 @@ struct sb_window {
         uint32_t best;          /* found so far, and the bytes that live there */
         uint64_t best_cost;
         uint64_t refused[SB_WINDOW_REFUSED / 64]; /* units that were not to be emptied */
-        uint64_t young; /* older ones are known to a client that stays pinned */
-        bool waits;     /* in a call that waits for memory */
-        bool keeps;     /* runs that were given back meanwhile */
+        uint64_t young;   /* older ones are known to a client that stays pinned */
+        uint32_t no_room; /* windows of which nothing had room elsewhere */
+        bool waits;       /* in a call that waits for memory */
+        bool keeps;       /* runs that were given back meanwhile */
+        bool moves;       /* blocks are taken for what moves out of the window */
 };
 
 struct sb_guards {

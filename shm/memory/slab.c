@@ -275,13 +275,6 @@ static void slab_reset_late(
                 slab_reset(handle, cache->offset[i], kind);
 }
 
-/* Tell the model checker which blocks were taken. */
-static void slab_tell(const struct sb_slab_cache *cache, uint64_t size)
-{
-        for (uint32_t i = 0; i < cache->count; i++)
-                sb_model_block(cache->offset[i], size, 1);
-}
-
 /* Prefetch a block. A write fills it and then waits for its stores: its lines are there by then. */
 static void slab_fetch(
         const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
@@ -346,7 +339,8 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
                 /* R:block-taken. The reset comes first: a process that sees the bit sees a block
                  * that it may not free. */
                 sb_or_full(bits, taken);
-                slab_tell(cache, size);
+                for (uint32_t i = 0; i < cache->count; i++)
+                        sb_model_block(cache->offset[i], size, 1);
                 if (SB_LIKELY(!handle->slabs.many)) /* else the slab is given up before that */
                         slab_fetch_next(segment, base + word * 64 * size, size, free_mask);
                 slab_reset_late(handle, cache, kind);
@@ -521,12 +515,17 @@ static struct sb_slab_cache *slab_cache_serving(
         }
         if (handle->slabs.look_skipped && slab_refill(handle, own, kind, class_, FRESH_LAST))
                 return own;
-        if (!(also & SB_SLAB_RESERVE) || class_ > segment->reserve_class)
-                return NULL;
         cache = &handle->slabs.tombstones;
-        return cache->count || slab_refill(handle, cache, kind, segment->reserve_class, FRESH_LAST)
-                       ? cache
-                       : NULL;
+        if ((also & SB_SLAB_RESERVE) && class_ <= segment->reserve_class &&
+                (cache->count ||
+                        slab_refill(handle, cache, kind, segment->reserve_class, FRESH_LAST)))
+                return cache;
+        own->unit = kind == SB_UNIT_GUARDS ? NO_UNIT : sb_window_emptied(handle);
+        if (own->unit == NO_UNIT)
+                return NULL;
+        sb_unit_set_slab(handle, own->unit, kind, class_);
+        slab_note_owned(handle, kind, class_, true);
+        return slab_refill(handle, own, kind, class_, SLABS_ALONE) ? own : NULL;
 }
 
 int sb_slab_take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size, uint32_t also,

@@ -214,6 +214,14 @@ void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit)
         } while (SB_UNLIKELY(sb_load_acquire(&super->era) - era > SB_ERA_OLD));
 }
 
+void sb_unit_set_slab(
+        struct sb_handle *handle, uint32_t unit, enum sb_unit_kind kind, uint32_t class_)
+{
+        unit_set_word(
+                &handle->segment, unit, SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle));
+        sb_unit_set_birth(handle, unit);
+}
+
 void sb_unit_set_large(struct sb_handle *handle, uint32_t unit, uint32_t head)
 {
         unit_set_word(&handle->segment, unit,

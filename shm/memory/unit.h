@@ -81,6 +81,9 @@ void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit);
 /* End the owner's part in a unit: it becomes EMPTY when no block is left in it, else it has no
  * owner from now on. For the owner, or the reaper of a dead one. */
 void sb_unit_give_up(struct sb_handle *handle, uint32_t unit);
+/* Make the unit, which is empty and past its grace period, a slab. For its owner. */
+void sb_unit_set_slab(
+        struct sb_handle *handle, uint32_t unit, enum sb_unit_kind kind, uint32_t class_);
 /* Make the unit, which is empty, the large block that begins at @head, or a part of it. For the
  * owner of both. */
 void sb_unit_set_large(struct sb_handle *handle, uint32_t unit, uint32_t head);

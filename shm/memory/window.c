@@ -17,6 +17,8 @@
 #define NEVER      UINT64_MAX /* bytes */
 #define CHEAP      8u         /* of a run: a window in which no more lives is as good as any */
 #define WAITS_MAX  16u        /* for what moved out of a window, and is held */
+/* Windows without a rest where nothing that lives there has room: each costs a search. */
+#define NO_ROOM_MAX 8u
 
 /* ---- choosing ---- */
 
@@ -28,11 +30,23 @@ static uint64_t *window_refused(struct sb_handle *handle, uint32_t unit, uint64_
         return &handle->window.refused[unit % SB_WINDOW_REFUSED / 64];
 }
 
+/* Where the large block begins that the unit is a part of; any other unit: itself. */
+static uint32_t window_head(const struct sb_segment *segment, uint32_t unit)
+{
+        uint64_t word = sb_unit_word(segment, unit);
+        uint32_t head = (uint32_t)word;
+
+        return SB_UNIT_KIND(word) == SB_UNIT_PART && head < unit ? head : unit;
+}
+
 /* The era in which the unit became what it is. */
 static uint64_t window_birth(struct sb_handle *handle, uint32_t unit)
 {
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t head = window_head(segment, unit);
+
         /* A:unit-owned. Where the birth is another by now, so is the word. */
-        return sb_era_of_birth(handle, sb_load_acquire(&handle->segment.unit_births[unit]));
+        return sb_era_of_birth(handle, sb_load_acquire(&segment->unit_births[head]));
 }
 
 /* Whether this wait met something that keeps the unit from becoming part of a run. */
@@ -44,7 +58,42 @@ static bool window_is_refused(struct sb_handle *handle, uint32_t unit)
                window_birth(handle, unit) < handle->window.young;
 }
 
-/* Bytes that live in the unit, or NEVER: it is no slab that a client can take over and empty.
+/* ---- large blocks in a window ---- */
+
+static bool window_is_part(const struct sb_segment *segment, uint32_t unit)
+{
+        return unit < segment->geometry.unit_count &&
+               SB_UNIT_KIND(sb_unit_word(segment, unit)) == SB_UNIT_PART;
+}
+
+/* Whether a row of units has a part of a large block, and not all of it. Fault MOVE_PARTS: not
+ * asked. */
+static bool window_cuts(const struct sb_segment *segment, uint32_t first, uint32_t count)
+{
+        return !SB_FAULT(MOVE_PARTS) &&
+               (window_is_part(segment, first) || window_is_part(segment, first + count));
+}
+
+/* Whether the large block that begins in @head has no owner and can be moved. Its parts are asked
+ * one by one, and the first unit says of all how many there are. */
+static bool window_is_movable(
+        struct sb_handle *handle, uint32_t head, uint32_t unit, uint32_t *looked)
+{
+        const struct sb_segment *segment = &handle->segment;
+
+        ++*looked;
+        if (sb_unit_word(segment, head) != SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) ||
+                window_is_refused(handle, head))
+                return false;
+        if (head != unit)
+                return true;
+        *looked += sb_unit_large_count(segment, head);
+        return !sb_unit_is_empty(segment, head) && (uint64_t)sb_unit_large_count(segment, head)
+                                                                   << segment->unit_shift <=
+                                                           SB_WINDOW_BLOCK_MAX;
+}
+
+/* Bytes that live in the unit, or NEVER: it is nothing that a client can take over and empty.
  * *looked: more by the words that were loaded. */
 static uint64_t window_cost(struct sb_handle *handle, uint32_t unit, uint32_t *looked)
 {
@@ -60,6 +109,10 @@ static uint64_t window_cost(struct sb_handle *handle, uint32_t unit, uint32_t *l
                 return NEVER;
         if (kind == SB_UNIT_EMPTY)
                 return 0;
+        if (kind == SB_UNIT_LARGE || kind == SB_UNIT_PART)
+                return window_is_movable(handle, window_head(segment, unit), unit, looked)
+                               ? segment->geometry.unit_size
+                               : NEVER;
         if (kind != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word) ||
                 SB_UNIT_CLASS(word) >= segment->class_count)
                 return NEVER;
@@ -92,7 +145,8 @@ static bool window_search(struct sb_handle *handle)
                         window->sum -= cost < window->sum ? cost : 0;
                         window->row--;
                 }
-                if (window->row == window->wanted && window->sum < window->best_cost) {
+                if (window->row == window->wanted && window->sum < window->best_cost &&
+                        !window_cuts(&handle->segment, window->cursor, window->wanted)) {
                         window->best = window->cursor;
                         window->best_cost = window->sum;
                         if (window->sum <= cheap)
@@ -113,18 +167,22 @@ static void window_search_anew(struct sb_window *window)
 /* ---- owning ---- */
 
 /* Become the owner of a unit, and leave it what it is; a FREE one becomes a large block that is not
- * taken. */
+ * taken. The owner of a large block owns its parts, which come behind. */
 static bool window_own(struct sb_handle *handle, uint32_t unit)
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_unit_word(segment, unit), owned = word;
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
 
+        if (kind == SB_UNIT_PART)
+                return window_head(segment, unit) >= handle->window.first &&
+                       sb_unit_word(segment, window_head(segment, unit)) ==
+                               (SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(handle));
         if (kind == SB_UNIT_FREE)
                 owned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
         else if (kind == SB_UNIT_EMPTY)
                 owned = SB_UNIT_WORD(SB_UNIT_WAS(word), SB_UNIT_CLASS(word), 0, 0);
-        else if (kind != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word))
+        else if ((kind != SB_UNIT_VERSIONS && kind != SB_UNIT_LARGE) || SB_UNIT_OWNER(word))
                 return false;
         /* R:unit-owned > A:unit-owned. One process becomes the owner. */
         if (!sb_cas64_full(&segment->unit_words[unit], word, owned | sb_unit_owner(handle)))
@@ -135,12 +193,24 @@ static bool window_own(struct sb_handle *handle, uint32_t unit)
         return true;
 }
 
+/* Behind the last one: whether all of each large block is in the window. */
+static bool window_is_owned(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+
+        while (window->count < window->wanted && window_own(handle, window->first + window->count))
+                window->count++;
+        return window->count == window->wanted &&
+               !window_cuts(&handle->segment, window->first, window->count);
+}
+
 static void window_leave(struct sb_handle *handle)
 {
         struct sb_window *window = &handle->window;
 
         while (window->count)
-                sb_unit_give_up(handle, window->first + --window->count);
+                if (!window_is_part(&handle->segment, window->first + --window->count))
+                        sb_unit_give_up(handle, window->first + window->count);
         window->era = 0;
         window->waited = 0;
         window_search_anew(window);
@@ -170,23 +240,26 @@ bool sb_window_find(struct sb_handle *handle)
         if (window->best_cost == NEVER) {
                 window_forget_refused(window);
         } else {
-                while (window->count < window->wanted &&
-                        window_own(handle, window->first + window->count))
-                        window->count++;
+                if (window_is_owned(handle))
+                        return true;
                 /* A client has taken it since the search was there: perhaps this one, for its try
                  * in between, and so at each try. */
-                if (window->count < window->wanted)
-                        window_note_refused(handle, window->first + window->count);
+                window_note_refused(
+                        handle, window->first + window->count - (window->count == window->wanted));
         }
-        if (window->count < window->wanted)
-                window_leave(handle);
-        return window->count;
+        window_leave(handle);
+        return false;
 }
 
 void sb_window_refuse(struct sb_handle *handle, uint32_t unit)
 {
         window_note_refused(handle, unit);
         window_leave(handle);
+}
+
+bool sb_window_found_no_room(struct sb_handle *handle)
+{
+        return ++handle->window.no_room % NO_ROOM_MAX != 0;
 }
 
 /* The unit is empty. If a client is pinned that can know it, that client knows all older ones, too:
@@ -253,6 +326,11 @@ static uint32_t window_make_run(struct sb_handle *handle)
         struct sb_window *window = &handle->window;
         uint32_t i;
 
+        /* The parts of what was there become blocks of their own, the last ones first: so a kill
+         * leaves shorter runs with the same owner. Fault WINDOW_PARTS_STAY: left out. */
+        for (i = SB_FAULT(WINDOW_PARTS_STAY) ? 0 : window->count; i-- > 0;)
+                if (window_is_part(&handle->segment, window->first + i))
+                        sb_unit_set_large(handle, window->first + i, window->first + i);
         for (i = 0; i < window->count; i++)
                 sb_unit_set_large(handle, window->first + window_turn(window, i), window->first);
         sb_unit_set_birth(handle, window->first);
@@ -378,13 +456,47 @@ static uint32_t window_find_run(struct sb_handle *handle, uint32_t count, uint32
 
 uint32_t sb_window_row(struct sb_handle *handle, uint32_t count, uint32_t limit)
 {
-        uint32_t unit = sb_window_take_kept(handle, count);
+        uint32_t unit = SB_VACANCY_NONE;
 
+        if (!handle->window.moves)
+                unit = sb_window_take_kept(handle, count);
         if (unit == SB_VACANCY_NONE)
                 unit = window_find_run(handle, count, limit);
         if (unit == SB_VACANCY_NONE && window_free_empty(handle, limit))
                 unit = window_find_run(handle, count, limit);
-        return unit == SB_VACANCY_NONE ? sb_window_take(handle, count, limit) : unit;
+        return unit == SB_VACANCY_NONE && !handle->window.moves
+                       ? sb_window_take(handle, count, limit)
+                       : unit;
+}
+
+/* Whether some slab of versions has a free block. */
+static bool window_has_room(const struct sb_segment *segment)
+{
+        uint32_t class_;
+
+        for (class_ = 0; class_ < segment->class_count; class_++)
+                if (sb_vacancy_any(segment, sb_vacancy_list(segment, SB_UNIT_VERSIONS, class_)))
+                        return true;
+        return false;
+}
+
+uint32_t sb_window_emptied(struct sb_handle *handle)
+{
+        const struct sb_geometry *g = &handle->segment.geometry;
+
+        if (!handle->window.waits || handle->window.moves || !window_has_room(&handle->segment))
+                return SB_VACANCY_NONE;
+        return sb_window_row(handle, 1, g->unit_count - g->reserve_count);
+}
+
+void sb_window_move(struct sb_handle *handle)
+{
+        handle->window.moves = true;
+}
+
+void sb_window_moved(struct sb_handle *handle)
+{
+        handle->window.moves = false;
 }
 
 /* ---- a wait ---- */

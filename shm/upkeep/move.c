@@ -299,9 +299,12 @@ static enum moved move_unit(
         uint32_t count = sb_unit_block_count(segment, word), base, index;
         enum moved moved = GOES;
 
-        if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || !count)
+        if ((SB_UNIT_KIND(word) != SB_UNIT_VERSIONS && SB_UNIT_KIND(word) != SB_UNIT_LARGE) ||
+                !count)
                 return GOES;
-        size = segment->class_size[SB_UNIT_CLASS(word)];
+        size = SB_UNIT_KIND(word) == SB_UNIT_LARGE
+                       ? (uint64_t)sb_unit_large_count(segment, unit) << segment->unit_shift
+                       : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
                 /* This client owns the unit: no bit is set meanwhile. */
                 taken = ~sb_unit_free_bits(segment, unit, base / 64, count);
@@ -318,18 +321,21 @@ static enum moved move_unit(
         return moved;
 }
 
-/* The same in all units of the window. Return: whether all that was looked at goes; else the window
- * was given up. */
-static bool move_window(struct sb_handle *handle, move_look *look, struct share *share)
+/* The same in all units of the window. Return: GOES: all that was looked at goes, or waits; else
+ * the window was given up. */
+static enum moved move_window(struct sb_handle *handle, move_look *look, struct share *share)
 {
         uint32_t unit = sb_window_first(handle), end = unit + sb_window_count(handle);
+        enum moved moved;
 
-        for (; unit < end && share->left; unit++)
-                if (move_unit(handle, unit, look, share) > WAITS) {
-                        sb_window_refuse(handle, unit);
-                        return false;
-                }
-        return true;
+        for (; unit < end && share->left; unit++) {
+                moved = move_unit(handle, unit, look, share);
+                if (moved <= WAITS)
+                        continue;
+                sb_window_refuse(handle, unit);
+                return moved;
+        }
+        return GOES;
 }
 
 /* Before a search: what this client itself has in its hands may be in the way, too. */
@@ -343,7 +349,8 @@ static void move_let_go(struct sb_handle *handle)
 bool sb_move(struct sb_handle *handle)
 {
         struct share share = {.left = SHARE};
-        bool found = sb_window_count(handle), good;
+        bool found = sb_window_count(handle);
+        enum moved moved;
 
         if (sb_window_begins(handle))
                 move_let_go(handle);
@@ -351,13 +358,17 @@ bool sb_move(struct sb_handle *handle)
                 return sb_window_searches(handle);
         sb_era_look(handle);
         share.since = sb_era_looked(handle) - KNOWN_AGO;
-        if (!found && !move_window(handle, move_ask, &share))
+        if (!found && move_window(handle, move_ask, &share) != GOES)
                 return true;
         share.collects = sb_window_waited(handle) % COLLECT_EACH == 1;
         sb_horizon_renew(handle);
-        good = move_window(handle, move_block, &share);
+        sb_window_move(handle);
+        moved = move_window(handle, move_block, &share);
+        sb_window_moved(handle);
         sb_slab_settle(handle);
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
-        return !good || share.moved || sb_window_wait(handle);
+        if (moved == NO_ROOM)
+                return sb_window_found_no_room(handle);
+        return moved != GOES || share.moved || sb_window_wait(handle);
 }

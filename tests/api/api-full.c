@@ -259,7 +259,7 @@ static void test_a_signal_ends_the_wait_for_memory(void)
         char value[1000] = {0};
 
         BEGIN();
-        CHECK(fill(1000) != UINT32_MAX);
+        CHECK(fill_patiently(1000, 100000000) != UINT32_MAX);
         sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
         setitimer(ITIMER_REAL, &soon, NULL);
         CHECK_EQ(sb_set(bus, b("waits"), (struct sb_bytes){value, sizeof(value)}, &how, NULL),
@@ -492,6 +492,38 @@ static unsigned fill_share(
 }
 
 /* docs/operating.md has the table. */
+/* Whatever lies between what is free moves, as long as a write may wait. */
+static void test_where_every_second_value_went_there_is_room_for_any_other_size(void)
+{
+        static const size_t lens[] = {100, 1000, 2500, 4000, 9000, 30000};
+        static char value[60000];
+        char text[32];
+
+        for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
+                for (size_t other = 300; other <= sizeof(value); other = other * 5 / 2) {
+                        unsigned count;
+
+                        BEGIN();
+                        count = fill(lens[i]);
+                        CHECK(count != UINT32_MAX && count > 50);
+                        for (unsigned key = 0; key < count; key += 2)
+                                CHECK_EQ(sb_delete(bus, key_of(key, text), SB_ANY_REV, NULL, NULL),
+                                        0);
+                        for (unsigned more = 0; more < 5; more++) {
+                                int r = sb_set(bus, key_of(count + more, text),
+                                        (struct sb_bytes){value, other}, NULL, NULL);
+
+                                if (r != 0)
+                                        TEST_FAIL("of %u values of %zu bytes half went; one of "
+                                                  "%zu says %d",
+                                                count, lens[i], other, r);
+                        }
+                        for (unsigned key = 1; key < count; key += 2)
+                                CHECK(readable(key, key + 1, lens[i]));
+                        END();
+                }
+}
+
 static void test_user_data_fills_the_share_of_a_bus_that_is_documented(void)
 {
         static const struct {
@@ -550,6 +582,7 @@ int main(int argc, char **argv)
         RUN(test_a_deadline_in_the_past_sweeps_nothing);
         RUN(test_a_full_bus_is_not_swept_again_and_again_for_nothing);
         RUN(test_larger_blocks_serve_small_values_before_any_sweep);
+        RUN(test_where_every_second_value_went_there_is_room_for_any_other_size);
         RUN(test_keys_that_are_born_and_overwritten_fill_as_much);
         RUN(test_user_data_fills_the_share_of_a_bus_that_is_documented);
         return test_end();

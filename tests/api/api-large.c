@@ -20,9 +20,10 @@
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
-#define MIB      (UINT64_C(1) << 20)
-#define KEYS_MAX 140000u /* as many as the smallest keys that fit */
-#define TINY     8u
+#define MIB        (UINT64_C(1) << 20)
+#define SPARE_EACH 50u
+#define KEYS_MAX   140000u /* as many as the smallest keys that fit */
+#define TINY       8u
 
 static struct world world;
 static struct sb_bus *bus;
@@ -118,6 +119,17 @@ static uint32_t longest_run(void)
         return longest;
 }
 
+/* Keys in between, which go when the bus is full: to write tiny values takes memory, too. */
+static bool set_spare(unsigned number, bool there)
+{
+        char value[1000] = {0}, text[32];
+
+        snprintf(text, sizeof(text), "spare/%u", number);
+        return there ? sb_set(bus, b(text), (struct sb_bytes){value, sizeof(value)}, NULL, NULL) ==
+                               0
+                     : sb_delete(bus, b(text), SB_ANY_REV, NULL, NULL) == 0;
+}
+
 /* So many keys are made, with tiny values. Then they get values of several sizes, until the bus is
  * full, and most get tiny ones again: in each unit one or two of the others are left. */
 static bool scatter(unsigned count)
@@ -130,11 +142,15 @@ static bool scatter(unsigned count)
                         return false;
         if (stopped)
                 sb_pin(&stopped->handle);
-        while (grown < count && set_by(growers ? growers[grown % 100] : bus, grown,
-                                        lens[grown / 16 % 5], 2000000) == 0)
+        while (grown < count && (grown % SPARE_EACH || set_spare(grown / SPARE_EACH, true)) &&
+                set_by(growers ? growers[grown % 100] : bus, grown, lens[grown / 16 % 5],
+                        2000000) == 0)
                 grown++;
         if (grown == count)
                 return false;
+        for (unsigned i = 0; i * SPARE_EACH < grown; i++)
+                if (!set_spare(i, false))
+                        return false;
         for (unsigned i = 0; i < grown; i++)
                 if (i % 16 % (3000 / keys[i].len) != 0 && set(i, TINY, PATIENCE_NS) != 0)
                         return false;

@@ -289,6 +289,8 @@ static const struct {
         {SB_FAULT_WINDOW_EARLY, "tests/unit/unit-faults"},
         {SB_FAULT_WINDOW_KNOWN_AGAIN, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_OWN_SLABS, "tests/unit/unit-faults"},
+        {SB_FAULT_MOVE_PARTS, "tests/unit/unit-faults"},
+        {SB_FAULT_WINDOW_PARTS_STAY, "tests/kill/kill-between-faults"},
         {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
         {SB_FAULT_EVICT_BY_CUT, "tests/unit/unit-faults"},
         {SB_FAULT_SWEEP_NODES_NEVER_LIE, "tests/unit/unit-faults"},

@@ -664,6 +664,14 @@ static void setup_for_movers(struct sb_handle *handle)
         }
 }
 
+/* A's first value. */
+static uint32_t setup_value_len(void)
+{
+        return spec()->start == START_LARGE    ? VALUE_LARGE
+               : spec()->start == START_SINGLE ? VALUE_UNIT
+                                               : VALUE_LEN;
+}
+
 static void setup_made(void)
 {
         struct sb_handle *handle = setup_handle();
@@ -675,7 +683,7 @@ static void setup_made(void)
                 return;
         }
         if (spec()->start != START_APART)
-                setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
+                setup_write(KEY_A, setup_value_len());
         switch (spec()->start) {
         case START_OLD:
                 sb_stable_raise(handle);

@@ -176,7 +176,8 @@ enum world_start {
         /* A has a value; a client was killed behind its freeing of a block, and its note names the
          * block still, in a unit that is FREE since */
         START_NOTED,
-        START_LARGE, /* A has a value of several units */
+        START_LARGE,  /* A has a value of several units */
+        START_SINGLE, /* A has a value that takes one unit */
         /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_MAGAZINE,
         START_SPARE,  /* the same, but the block is a spare */

@@ -132,7 +132,8 @@ static bool all_there(void)
  * the rest. */
 static bool scatter(uint32_t len, uint32_t apart)
 {
-        uint32_t room = limit * (writer.segment.geometry.unit_size / (len + 64)), grown = 0;
+        uint32_t unit_size = writer.segment.geometry.unit_size, grown = 0;
+        uint32_t room = len < unit_size ? limit * (unit_size / (len + 64)) : limit / 2 + 1;
 
         for (key_count = 0; key_count < KEYS_MAX && key_count < room; key_count++)
                 if (set(key_count, TINY))
@@ -163,17 +164,24 @@ static uint32_t owned_by(const struct sb_handle *handle)
         return count;
 }
 
-/* Wait for a run of @count units, as a write does. Return: where it begins, or 0. */
-static uint64_t wait_for(uint32_t count)
+/* Wait for a block, as a write does. Return: where it begins, or 0. */
+static uint64_t wait_for_block(enum sb_unit_kind kind, uint64_t size)
 {
-        uint64_t size = (uint64_t)count * writer.segment.geometry.unit_size, offset = 0;
+        uint64_t offset = 0;
 
         sb_window_begin(&writer);
         for (uint32_t rest = 0; rest < 200; rest += !sb_work_slice(&writer))
-                if (!sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset))
+                if (!sb_slab_take(&writer, kind, size, 0, &offset))
                         break;
         sb_window_end(&writer);
         return offset;
+}
+
+/* The same for a run of @count units. */
+static uint64_t wait_for(uint32_t count)
+{
+        return wait_for_block(
+                SB_UNIT_VERSIONS, (uint64_t)count * writer.segment.geometry.unit_size);
 }
 
 /* Own a unit as a window of one. */
@@ -232,6 +240,82 @@ static void test_a_large_value_finds_room_where_versions_lie_scattered(void)
                         CHECK(all_there());
                         unmake_bus();
                 }
+}
+
+/* Runs that are there without moving anything. */
+static uint64_t runs[512];
+static uint32_t run_count;
+
+static void take_runs(uint32_t count)
+{
+        uint64_t size = (uint64_t)count * writer.segment.geometry.unit_size;
+
+        for (run_count = 0; run_count < 512; run_count++)
+                if (sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &runs[run_count]))
+                        break;
+}
+
+static void give_runs_back(void)
+{
+        while (run_count)
+                sb_slab_give_back(&writer, runs[--run_count]);
+}
+
+static void test_values_of_one_unit_or_several_move_for_a_larger_one(void)
+{
+        static const uint32_t counts[] = {4, 5, 20, 100}, lens[] = {900, 1900, 3000};
+
+        for (uint32_t i = 0; i < 12; i++) {
+                uint32_t count = counts[i % 4];
+                uint64_t offset;
+
+                CHECK(begin(1 << 20, 1024));
+                CHECK(scatter(lens[i / 4], 2));
+                take_runs(count);
+                writer.counters.moved = 0;
+                offset = wait_for(count);
+                if (!offset)
+                        TEST_FAIL("values of %u bytes, %u units: no room", lens[i / 4], count);
+                CHECK(writer.counters.moved > 0);
+                CHECK(all_there());
+                sb_slab_give_back(&writer, offset);
+                give_runs_back();
+                sb_slab_release_all(&writer);
+                CHECK_EQ(owned_by(&writer), 0);
+                CHECK(is_sound());
+                CHECK(all_there());
+                unmake_bus();
+        }
+}
+
+/* No unit is free, and none is a slab of this size. */
+static void test_where_all_units_have_blocks_of_another_size_one_is_emptied(void)
+{
+        static const struct {
+                enum sb_unit_kind kind;
+                uint64_t size;
+        } wishes[] = {{SB_UNIT_VERSIONS, 200}, {SB_UNIT_NODES, 200}, {SB_UNIT_NODES, 500}};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                uint64_t offset, size;
+
+                CHECK(begin(1 << 20, 1024));
+                CHECK(scatter(400, 2));
+                CHECK_EQ(sb_slab_take(&writer, wishes[i].kind, wishes[i].size, 0, &offset),
+                        SB_E_FULL);
+                offset = wait_for_block(wishes[i].kind, wishes[i].size);
+                CHECK(offset);
+                CHECK(writer.counters.moved > 0);
+                CHECK(sb_unit_is_block(&writer.segment, offset, wishes[i].kind, &size));
+                CHECK(size >= wishes[i].size && size < 1024);
+                CHECK(all_there());
+                sb_slab_give_back(&writer, offset);
+                sb_slab_release_all(&writer);
+                CHECK_EQ(owned_by(&writer), 0);
+                CHECK(is_sound());
+                CHECK(all_there());
+                unmake_bus();
+        }
 }
 
 static void test_the_movers_own_slabs_are_not_in_the_way(void)
@@ -884,6 +968,8 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_a_large_value_finds_room_where_versions_lie_scattered);
+        RUN(test_values_of_one_unit_or_several_move_for_a_larger_one);
+        RUN(test_where_all_units_have_blocks_of_another_size_one_is_emptied);
         RUN(test_the_movers_own_slabs_are_not_in_the_way);
         RUN(test_what_a_stopped_client_knows_does_not_move);
         RUN(test_what_a_client_reads_just_now_moves);

@@ -97,6 +97,16 @@ static uint32_t owned_by(const struct sb_handle *handle)
         return count;
 }
 
+/* They name no owner. */
+static uint32_t parts_in_window(void)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < sb_window_count(&writer); i++)
+                count += SB_UNIT_KIND(word_of(sb_window_first(&writer) + i)) == SB_UNIT_PART;
+        return count;
+}
+
 static uint32_t count_kind(enum sb_unit_kind kind)
 {
         uint32_t count = 0;
@@ -116,6 +126,10 @@ static uint64_t model_cost(uint32_t unit)
 
         if (SB_UNIT_KIND(word) == SB_UNIT_FREE || SB_UNIT_KIND(word) == SB_UNIT_EMPTY)
                 return 0;
+        if (SB_UNIT_KIND(word) == SB_UNIT_PART)
+                word = word_of((uint32_t)word);
+        if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
+                return writer.segment.geometry.unit_size;
         if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word))
                 return NEVER;
         return (uint64_t)(count - sb_unit_count_free(&writer.segment, unit, count)) *
@@ -123,7 +137,7 @@ static uint64_t model_cost(uint32_t unit)
 }
 
 /* The highest row in which an eighth of it or less lives; else the one in which least does, of
- * several the highest. */
+ * several the highest. It has all of a large block, or nothing. */
 static uint32_t model_window(uint32_t count)
 {
         uint64_t best_cost = NEVER, cheap = (uint64_t)count * writer.segment.geometry.unit_size / 8;
@@ -136,7 +150,8 @@ static uint32_t model_window(uint32_t count)
                         cost = model_cost(first + i);
                         sum = cost == NEVER ? NEVER : sum + cost;
                 }
-                if (sum < best_cost) {
+                if (sum < best_cost && SB_UNIT_KIND(word_of(first)) != SB_UNIT_PART &&
+                        SB_UNIT_KIND(word_of(first + count)) != SB_UNIT_PART) {
                         best = first;
                         best_cost = sum;
                 }
@@ -161,6 +176,9 @@ static void test_the_cheapest_units_in_a_row_become_the_window(void)
                 for (uint32_t i = 0; i < limit; i++)
                         if (SB_UNIT_KIND(word_of(i)) == SB_UNIT_VERSIONS)
                                 leave_blocks(i, draw(most + 1));
+                for (uint32_t i = draw(40); i; i--)
+                        sb_slab_take(&reader, SB_UNIT_VERSIONS, (1 + draw(4)) * 1024, 0, &offset);
+                sb_slab_release_all(&reader);
                 /* Some are of a slab cache, or in a large value. */
                 CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 64, 0, &offset), 0);
                 for (uint32_t i = draw(4); i; i--)
@@ -170,7 +188,8 @@ static void test_the_cheapest_units_in_a_row_become_the_window(void)
                         begin_wait(counts[i]);
                         first = find_window();
                         CHECK_EQ(first, wanted);
-                        CHECK_EQ(owned_by(&writer), first == NONE ? 0 : counts[i]);
+                        CHECK_EQ(owned_by(&writer) + parts_in_window(),
+                                first == NONE ? 0 : counts[i]);
                         *(first == NONE ? &none : &found) += 1;
                         sb_window_end(&writer);
                         CHECK_EQ(owned_by(&writer), 0);
@@ -179,6 +198,110 @@ static void test_the_cheapest_units_in_a_row_become_the_window(void)
         }
         TEST_NOTE("%u windows, %u times none", found, none);
         CHECK(found > 200 && none >= 20);
+}
+
+/* The process that freed it was stopped behind the bit: its parts name its first unit still. */
+static void test_a_run_that_is_being_freed_is_in_no_window(void)
+{
+        uint64_t offset;
+        uint32_t unit;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(64));
+        unit = limit / 2;
+        leave_rows(unit, unit + 2, 0);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_era_advance(&writer);
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 2048, 0, &offset), 0);
+        CHECK_EQ(sb_unit_of(&writer.segment, offset), unit);
+        sb_slab_release_all(&reader);
+        sb_and_full(&sb_unit_bitmap(&writer.segment, unit)[0], ~UINT64_C(1));
+        leave_rows(unit - 2, unit, 0);
+        begin_wait(3);
+        CHECK_EQ(find_window(), unit - 3);
+        sb_window_end(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        unmake_bus();
+}
+
+/* Half of it with a free unit would cost less. All else are nodes, which do not move. */
+static void test_a_window_has_all_of_a_large_block_or_nothing(void)
+{
+        uint64_t free_one, offset, node;
+        uint32_t unit;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 2048, 0, &offset), 0);
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1024, 0, &free_one), 0);
+        unit = sb_unit_of(&writer.segment, offset);
+        CHECK_EQ(sb_unit_of(&writer.segment, free_one), unit - 1);
+        while (!sb_slab_take(&reader, SB_UNIT_NODES, 400, 0, &node))
+                ;
+        sb_slab_give_back(&reader, free_one);
+        sb_slab_release_all(&reader);
+        begin_wait(2);
+        CHECK_EQ(find_window(), unit);
+        CHECK_EQ(owned_by(&writer) + parts_in_window(), 2);
+        sb_window_end(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK_EQ(sb_unit_large_count(&writer.segment, unit), 2);
+        begin_wait(3);
+        CHECK_EQ(find_window(), unit - 1);
+        sb_window_end(&writer);
+        unmake_bus();
+}
+
+/* To copy such a one is no work for between two looks. Nodes do not move at all. */
+static void test_a_large_block_of_more_than_so_many_bytes_is_in_no_window(void)
+{
+        for (uint32_t more = 0; more < 2; more++) {
+                uint32_t count = SB_WINDOW_BLOCK_MAX / 4096 + more;
+                uint64_t offset, node;
+
+                CHECK(begin(4 << 20, 4096));
+                CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, count * 4096ull, 0, &offset), 0);
+                while (!sb_slab_take(&reader, SB_UNIT_NODES, 400, 0, &node))
+                        ;
+                sb_slab_release_all(&reader);
+                begin_wait(count);
+                CHECK_EQ(find_window(), more ? NONE : sb_unit_of(&writer.segment, offset));
+                sb_window_end(&writer);
+                CHECK_EQ(owned_by(&writer), 0);
+                CHECK_EQ(sb_unit_large_count(&writer.segment, sb_unit_of(&writer.segment, offset)),
+                        count);
+                unmake_bus();
+        }
+}
+
+/* A large block of one unit is as dear as a unit is. */
+static void test_a_block_that_fills_a_unit_is_in_a_window_where_nothing_is_cheaper(void)
+{
+        uint64_t offset;
+        uint32_t unit;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(64));
+        unit = limit / 2;
+        leave_rows(unit, unit + 1, 0);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_era_advance(&writer);
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1024, 0, &offset), 0);
+        CHECK_EQ(sb_unit_of(&writer.segment, offset), unit);
+        sb_slab_release_all(&reader);
+        leave_rows(unit - 2, unit, 0);
+        leave_rows(unit - 3, unit - 2, 15);
+        begin_wait(3);
+        CHECK_EQ(find_window(), unit - 3);
+        sb_window_end(&writer);
+        leave_rows(unit - 4, unit - 3, 1); /* and five units then cost less than with the block */
+        leave_rows(unit + 1, unit + 3, 0);
+        begin_wait(5);
+        CHECK_EQ(find_window(), unit - 2);
+        CHECK_EQ(owned_by(&writer), 5);
+        sb_window_end(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK_EQ(SB_UNIT_KIND(word_of(unit)), SB_UNIT_LARGE);
+        unmake_bus();
 }
 
 static void test_units_of_any_size_in_segments_of_any_size_can_be_a_window(void)
@@ -577,6 +700,10 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_the_cheapest_units_in_a_row_become_the_window);
+        RUN(test_a_run_that_is_being_freed_is_in_no_window);
+        RUN(test_a_window_has_all_of_a_large_block_or_nothing);
+        RUN(test_a_large_block_of_more_than_so_many_bytes_is_in_no_window);
+        RUN(test_a_block_that_fills_a_unit_is_in_a_window_where_nothing_is_cheaper);
         RUN(test_units_of_any_size_in_segments_of_any_size_can_be_a_window);
         RUN(test_a_client_that_does_not_wait_has_no_window);
         RUN(test_what_was_refused_is_tried_again_when_nothing_else_is_left);
