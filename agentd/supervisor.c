@@ -277,6 +277,20 @@ static int supervisor_stop_engine(struct sb_supervisor *supervisor)
         return WIFSIGNALED(status);
 }
 
+/* The last word of a durable bus, for what stops it and has its segment still: whether something is
+ * lost. */
+static void supervisor_say_end(struct sb_supervisor *supervisor, bool lost)
+{
+        struct sb_superblock *super = supervisor->memory.super;
+        uint32_t error;
+
+        if (!super || supervisor->config->mode == SB_LOG_NONE)
+                return;
+        /* Relaxed, both: the log has ended, and readers look when this process has. */
+        error = sb_load_relaxed(&super->log_error);
+        sb_store_relaxed(&super->log_error, !lost ? 0 : error ? error : EIO);
+}
+
 /* This process ends, and the bus with it. Of a durable bus an engine has the log write what is
  * there; where it was killed, one more does. Return: the exit status, of such an engine, too: a
  * stop behind which something is lost is no clean one. */
@@ -301,6 +315,7 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
                 if (left > 0)
                         sb_log(SB_PLACE_LOST);
         }
+        supervisor_say_end(supervisor, left);
         supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
         sb_scribe_end(&supervisor->scribe, &supervisor->memory);
         return left && is_logged ? SB_EXIT_FAILURE : status;

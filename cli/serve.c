@@ -233,20 +233,48 @@ static bool serve_has_lost(const char *path, off_t from)
         return strstr(text, SB_PLACE_LOST);
 }
 
-/* All processes have ended. Return: an exit code; behind a loss, after a message. */
-static int serve_say_stopped(const char *path, off_t from)
+static void serve_note_alarm(int number)
 {
-        if (!serve_has_lost(path, from))
+        (void)number;
+}
+
+/* Attach to a bus that is about to end: its segment says at the end what its log, which may lie on
+ * the same disk, cannot. Return: NULL: no engine answers within a second, or there is no place. */
+static struct sb_bus *serve_attach(const struct cli *cli)
+{
+        struct sb_bus *bus = NULL;
+
+        sigaction(SIGALRM, &(struct sigaction){.sa_handler = serve_note_alarm}, NULL);
+        alarm(1);
+        if (sb_admin_open(cli->bus, &bus) != 0)
+                bus = NULL;
+        alarm(0);
+        return bus;
+}
+
+/* All processes have ended. Return: an exit code; behind a loss, after a message. */
+static int serve_say_stopped(struct sb_bus *bus, const char *path, off_t from)
+{
+        int error = bus ? sb_admin_log_error(bus) : 0;
+        bool said = serve_has_lost(path, from);
+
+        sb_close(bus);
+        if (error <= 0 && !said)
                 return CLI_DONE;
-        cli_say("agentd has ended, but " SB_PLACE_LOST
-                ": the disk did not take it, and %s says why",
-                path);
+        if (said)
+                cli_say("agentd has ended, but " SB_PLACE_LOST
+                        ": the disk did not take it, and %s says why",
+                        path);
+        else
+                cli_say("agentd has ended, but " SB_PLACE_LOST ": the disk did not take it: %s",
+                        strerror(error));
         return CLI_FAILED;
 }
 
 int cli_stop(struct cli *cli)
 {
         char directory[PATH_MAX], path[PATH_MAX + sizeof(SB_PLACE_LOG)];
+        struct sb_bus *bus;
         struct stat log = {0};
         bool ended = false;
         pid_t pid;
@@ -258,12 +286,13 @@ int cli_stop(struct cli *cli)
         snprintf(path, sizeof(path), "%s/" SB_PLACE_LOG, directory);
         if (stat(path, &log) < 0)
                 log.st_size = 0;
+        bus = serve_attach(cli);
         /* More than one process may have to end: when a supervisor is killed, its engine becomes
          * the supervisor. */
         for (;;) {
                 r = sb_admin_supervisor(cli->bus, &pid);
                 if (r == -ESRCH || r == -ENOENT)
-                        return ended ? serve_say_stopped(path, log.st_size)
+                        return ended ? serve_say_stopped(bus, path, log.st_size)
                                      : cli_fail(cli, "stop", -ECONNREFUSED);
                 if (r == 0)
                         r = serve_end_process(cli, pid);

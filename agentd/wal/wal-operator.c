@@ -3,12 +3,14 @@
 #include "agentd/wal/wal-operator.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "ring/wal/wal-file.h"
 
 void sb_wal_operator_say_too_old(const struct sb_config *config)
 {
@@ -69,4 +71,41 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
         }
         closedir(stream);
         return found;
+}
+
+void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r)
+{
+        if (r == -ENOSPC)
+                sb_log("--size is too small for what the log in %s has: give a larger one; the log "
+                       "is as it was",
+                        config->place.directory);
+        else
+                sb_log("the log in %s cannot be brought back, at batch %" PRIu64 ": %s; it is as "
+                       "it was",
+                        config->place.directory, sequence, strerror(-r));
+}
+
+void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size)
+{
+        char wanted[32], given[32];
+
+        sb_log("what the log in %s has does not fit into %s as it comes back, so the bus has %s "
+               "now: delete something, or start it with a larger --size",
+                config->place.directory, sb_config_size_words(config->size, wanted),
+                sb_config_size_words(size, given));
+}
+
+void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end)
+{
+        const char *directory = config->place.directory;
+
+        if (end->ending == SB_WAL_OTHER_VERSION)
+                sb_log("the log in %s has format version %u, and this agentd reads version %u: "
+                       "take the agentd that wrote it",
+                        directory, end->version, SB_WAL_VERSION);
+        else if (end->ending == SB_WAL_OTHER_ENDIAN)
+                sb_log("the log in %s was written on a machine of the other byte order", directory);
+        else
+                sb_log("the files of the log in %s are of more than one bus: keep those of one",
+                        directory);
 }

@@ -1,7 +1,7 @@
 /*
  * What a start says to an operator about a command that did not do what it was meant to: a
- * --recover-to that names a cut which the log does not have, and a restore-from that was killed.
- * Neither is damage: without a line the bus would look as if all were well.
+ * --recover-to that names a cut which the log does not have, a restore-from that was killed, a
+ * --size that is too small. None is damage: without a line the bus would look as if all were well.
  */
 #ifndef SB_WAL_OPERATOR_H
 #define SB_WAL_OPERATOR_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agentd/config.h"
+#include "ring/wal/wal-reader.h"
 
 /* The operator asked for a cut that lies before the first batch. */
 void sb_wal_operator_say_too_old(const struct sb_config *config);
@@ -19,5 +20,11 @@ void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last
 /* Whether a directory without a log has what a killed restore-from, or a backup into it, left: that
  * is said. An empty bus there would keep the next restore-from out. */
 bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd);
+
+/* What a start says when a log cannot be brought back, at batch @sequence, with -errno; when the
+ * segment is larger than --size; and of a log that another program, machine or bus has written. */
+void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r);
+void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size);
+void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end);
 
 #endif

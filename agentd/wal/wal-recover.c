@@ -32,6 +32,9 @@
 #include "shm/upkeep/handle.h"
 
 #define SECOND_NS UINT64_C(1000000000)
+/* Where a bus does not fit its segment is larger by this part of --size, so often at most. */
+#define LARGER_PART  16u
+#define LARGER_STEPS 2u
 
 /* A word of the bus, as the last entry has it that names it, and where that stands. */
 struct wal_recover_word {
@@ -290,19 +293,7 @@ static void wal_recover_set_words(
         sb_store_relaxed(&super->log_batch[2 * (recover->last % 2) + 1], recover->cut);
 }
 
-static void wal_recover_say_failed(const struct wal_recover *recover, int r)
-{
-        if (r == -ENOSPC)
-                sb_log("--size is too small for what the log in %s has: give a larger one; the log "
-                       "is as it was",
-                        recover->config->place.directory);
-        else
-                sb_log("the log in %s cannot be brought back, at batch %" PRIu64 ": %s; it is as "
-                       "it was",
-                        recover->config->place.directory, recover->sequence, strerror(-r));
-}
-
-/* Fill the segment. Return: 0, -1. */
+/* Fill the segment. Return: 0, -errno. */
 static int wal_recover_fill(
         struct wal_recover *recover, int directory_fd, struct sb_segment *segment)
 {
@@ -319,16 +310,14 @@ static int wal_recover_fill(
                 sb_handle_fini(&handle);
         }
         mi_free(space);
-        if (r) {
-                wal_recover_say_failed(recover, r);
-                return -1;
-        }
-        wal_recover_set_words(recover, directory_fd, segment->super);
-        return 0;
+        if (!r)
+                wal_recover_set_words(recover, directory_fd, segment->super);
+        return r;
 }
 
-/* Make the segment; with what the log has, if it has something. Return: 0, -1. */
-static int wal_recover_make(struct wal_recover *recover, int directory_fd, struct sb_memory *ret)
+/* Make a segment as @config says; with what the log has, if it has something. Return: 0, -errno. */
+static int wal_recover_make_of(struct wal_recover *recover, const struct sb_config *config,
+        int directory_fd, struct sb_memory *ret)
 {
         struct sb_segment segment;
         struct sb_superblock *super;
@@ -336,8 +325,8 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
         void *base;
         int r = 0;
 
-        if (sb_memory_make(recover->config, &memory, &base))
-                return -1;
+        if (sb_memory_make(config, &memory, &base))
+                return -1; /* and it has said why */
         super = base;
         /* Relaxed: no other process maps the segment. */
         sb_store_relaxed(&super->log_mode, (uint32_t)recover->config->mode);
@@ -349,7 +338,7 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
         }
         if (recover->last)
                 r = sb_segment_open(base, memory.size, &sb_os_linux, &segment)
-                            ? -1
+                            ? -EIO
                             : wal_recover_fill(recover, directory_fd, &segment);
         /* From the beginning each change is told to the log. */
         if (!r && recover->config->mode != SB_LOG_NONE &&
@@ -363,12 +352,28 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
         return r;
 }
 
-/* ---- how the log ends ---- */
-
-static void wal_recover_name(const struct wal_recover *recover, char ret[SB_WAL_FILE_NAME_MAX])
+/* The same. A bus that was full comes back in another order, and where it has no room in that, in a
+ * larger segment. Fault RECOVER_AS_LARGE: it does not. Return: 0, -1. */
+static int wal_recover_make(struct wal_recover *recover, int directory_fd, struct sb_memory *ret)
 {
-        sb_wal_file_name(recover->end->file, ret);
+        struct sb_config config = *recover->config;
+        uint32_t left = SB_FAULT(RECOVER_AS_LARGE) ? 0 : LARGER_STEPS;
+        int r = wal_recover_make_of(recover, &config, directory_fd, ret);
+
+        /* Bound: result. --size is said to be too small. */
+        for (; r == -ENOSPC && left; left--) {
+                config.size += recover->config->size / LARGER_PART;
+                recover->entries = 0;
+                r = wal_recover_make_of(recover, &config, directory_fd, ret);
+        }
+        if (!r && config.size != recover->config->size)
+                sb_wal_operator_say_larger(recover->config, config.size);
+        if (r && r != -1)
+                sb_wal_operator_say_failed(recover->config, recover->sequence, r);
+        return r ? -1 : 0;
 }
+
+/* ---- how the log ends ---- */
 
 /* A damaged log is no power failure: agentd goes on only up to a cut that the operator has named.
  */
@@ -377,7 +382,7 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
         const struct sb_wal_end *end = recover->end;
         char name[SB_WAL_FILE_NAME_MAX], size_text[32];
 
-        wal_recover_name(recover, name);
+        sb_wal_file_name(end->file, name);
         if (recover->config->recover_to && recover->config->recover_to <= end->cut) {
                 sb_log("the log is damaged in %s at byte %" PRIu64
                        " (%s): what it has up to cut %" PRIu64 " is brought back",
@@ -440,7 +445,7 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         case SB_WAL_CLEAN:
                 return true;
         case SB_WAL_TORN:
-                wal_recover_name(recover, name);
+                sb_wal_file_name(end->file, name);
                 sb_log("the last batch of the log was not whole, as behind a power failure: "
                        "%" PRIu64 " bytes in %s from byte %" PRIu64
                        " on, never acknowledged, are dropped",
@@ -449,18 +454,9 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         case SB_WAL_DAMAGED:
                 return wal_recover_takes_damage(recover);
         case SB_WAL_OTHER_VERSION:
-                sb_log("the log in %s has format version %u, and this agentd reads version %u: "
-                       "take the agentd that wrote it",
-                        recover->config->place.directory, end->version, SB_WAL_VERSION);
-                return false;
         case SB_WAL_OTHER_ENDIAN:
-                sb_log("the log in %s was written on a machine of the other byte order",
-                        recover->config->place.directory);
-                return false;
         case SB_WAL_OTHER_BUS:
-                sb_log("the files of the log in %s are of more than one bus: keep those of one",
-                        recover->config->place.directory);
-                return false;
+                sb_wal_operator_say_foreign(recover->config, end);
         }
         return false;
 }
@@ -544,7 +540,7 @@ static int wal_recover_look(struct wal_recover *recover)
         r = sb_wal_reader_visit(recover->reader, &visitor, recover);
         wal_recover_take_words(recover);
         if (r)
-                wal_recover_say_failed(recover, r);
+                sb_wal_operator_say_failed(recover->config, recover->sequence, r);
         return r || wal_recover_find_cut(recover) || !wal_recover_begins(recover) ? -1 : 0;
 }
 

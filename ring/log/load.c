@@ -226,11 +226,9 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
 
 /* ---- one version ---- */
 
-/* What may serve besides blocks of the own size: as in a set, and in a delete. */
-static uint32_t load_allow(const struct sb_load_version *version)
-{
-        return SB_SLAB_LARGER | (version->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
-}
+/* What may serve besides blocks of the own size. The reserve, too: a bus that was full comes back
+ * in another order, and may lie in a few blocks more. */
+#define LOAD_ALLOW (SB_SLAB_LARGER | SB_SLAB_RESERVE)
 
 /* Under a pin: the cell of a key that has none yet. Return: 0; SB_E_FULL; -EIO. */
 static int load_make_key(struct sb_load *load, struct attempt *attempt, struct sb_spot *ret)
@@ -241,7 +239,7 @@ static int load_make_key(struct sb_load *load, struct attempt *attempt, struct s
 
         attempt->supplies.unlinked = load->cut;
         r = sb_key_take_supplies(
-                handle, version->key_len, attempt->hash, load_allow(version), &attempt->supplies);
+                handle, version->key_len, attempt->hash, LOAD_ALLOW, &attempt->supplies);
 
         if (r)
                 return r;
@@ -267,8 +265,8 @@ static int load_run(struct sb_load *load, struct attempt *attempt)
         } else {
                 spot.head = NULL;
         }
-        r = sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(load_shape(version)),
-                load_allow(version), &attempt->block);
+        r = sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(load_shape(version)), LOAD_ALLOW,
+                &attempt->block);
         if (!r && !spot.head)
                 r = load_make_key(load, attempt, &spot);
         if (!r)

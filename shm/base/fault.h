@@ -140,6 +140,7 @@
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
         X(PREFIX_UNTOLD, "a change leaves no hint for the watchers of its prefix")                 \
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \
+        X(RECOVER_AS_LARGE, "a bus that was full is not brought back into a larger segment")       \
         X(RECOVER_HEADLESS, "a log without its first files is taken for a whole one")              \
         X(LOG_PAIR_LATE, "the log says behind the durable cut which batch has it")                 \
         X(LOG_PAIR_EARLY, "half of the first batch's pair counts before any batch is durable")     \
