@@ -96,19 +96,18 @@ static void wal_reader_judge_promise(struct sb_wal_reader *reader)
 static int wal_reader_walk(struct sb_wal_reader *reader)
 {
         struct sb_wal_cursor *cursor = &reader->cursor;
-        const struct sb_wal_file *file = &reader->files[cursor->index];
+        struct sb_wal_file *file = &reader->files[cursor->index];
         enum sb_wal_found found;
         struct sb_wal_frame frame;
         struct stat status;
+        bool is_short;
         int r;
 
         if (fstat(cursor->fd, &status) < 0)
                 return -errno;
-        if ((uint64_t)status.st_size < file->size) {
-                wal_reader_damaged(reader, file->number, (uint64_t)status.st_size,
-                        "the file is shorter than its header says");
-                return 0;
-        }
+        is_short = (uint64_t)status.st_size < file->size;
+        if (is_short)
+                file->size = (uint64_t)status.st_size; /* no reading goes beyond it */
         for (;;) {
                 r = sb_wal_cursor_look_over(reader, &frame, &found);
                 if (r)
@@ -117,13 +116,20 @@ static int wal_reader_walk(struct sb_wal_reader *reader)
                         wal_reader_damaged(reader, file->number, cursor->offset,
                                 "a whole frame is not the one that has to come");
                 if (found != SB_WAL_FOUND_FRAME)
-                        return 0;
+                        break;
                 if (!cursor->begun && !reader->end.first_sequence) {
                         reader->end.first_sequence = frame.batch.sequence;
                         reader->end.first_after = cursor->cut;
                 }
                 sb_wal_cursor_pass(reader, &frame);
         }
+        /* No power failure does that; but what stands before its end is whole. Of any other file
+         * the next one says whether something is missing. */
+        if (is_short && cursor->index + 1 == reader->file_count &&
+                reader->end.ending != SB_WAL_DAMAGED)
+                wal_reader_damaged(reader, file->number, file->size,
+                        "the file is shorter than its header says");
+        return 0;
 }
 
 /* What was found of the last batch; fault LAST_FRAME_UNCHECKED: one without its end counts. */

@@ -516,7 +516,9 @@ static struct sb_slab_cache *slab_cache_serving(
         if (handle->slabs.look_skipped && slab_refill(handle, own, kind, class_, FRESH_LAST))
                 return own;
         cache = &handle->slabs.tombstones;
-        if ((also & SB_SLAB_RESERVE) && class_ <= segment->reserve_class &&
+        /* Its blocks are versions. */
+        if ((also & SB_SLAB_RESERVE) && kind == SB_UNIT_VERSIONS &&
+                class_ <= segment->reserve_class &&
                 (cache->count ||
                         slab_refill(handle, cache, kind, segment->reserve_class, FRESH_LAST)))
                 return cache;
