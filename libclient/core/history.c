@@ -77,7 +77,8 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
                         return 0;
                 }
         }
-        if (!sb_times_at(segment, realtime_ns, &moment))
+        /* A bus that was new then had no cut yet that can be read at. */
+        if (!sb_times_at(segment, realtime_ns, &moment) || moment.cut <= SB_STAMP_PLACEHOLDER)
                 return SB_E_LAPPED;
         *ret_cut = moment.cut;
         return 0;

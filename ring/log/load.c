@@ -226,9 +226,25 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
 
 /* ---- one version ---- */
 
-/* What may serve besides blocks of the own size. The reserve, too: a bus that was full comes back
- * in another order, and may lie in a few blocks more. */
-#define LOAD_ALLOW (SB_SLAB_LARGER | SB_SLAB_RESERVE)
+/* Versions that are loaded without another sweep, when one has freed nothing. */
+#define SWEEP_REST 4096u
+
+/* What may serve besides blocks of the own size: as in a set, and in a delete. */
+static uint32_t load_allow(const struct sb_load *load, const struct sb_load_version *version)
+{
+        return SB_SLAB_LARGER |
+               (load->borrows || version->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
+}
+
+/* A bus that was full comes back in another order, and may lie in a few blocks more. So values may
+ * have half of the reserve; the other half is for deletes that come later in the log. */
+static bool load_may_borrow(const struct sb_load *load)
+{
+        const struct sb_segment *segment = &load->handle->segment;
+        uint64_t blocks = segment->geometry.unit_size / segment->class_size[segment->reserve_class];
+
+        return load->borrowed < segment->geometry.reserve_count * blocks / 2;
+}
 
 /* Under a pin: the cell of a key that has none yet. Return: 0; SB_E_FULL; -EIO. */
 static int load_make_key(struct sb_load *load, struct attempt *attempt, struct sb_spot *ret)
@@ -238,8 +254,8 @@ static int load_make_key(struct sb_load *load, struct attempt *attempt, struct s
         int r;
 
         attempt->supplies.unlinked = load->cut;
-        r = sb_key_take_supplies(
-                handle, version->key_len, attempt->hash, LOAD_ALLOW, &attempt->supplies);
+        r = sb_key_take_supplies(handle, version->key_len, attempt->hash, load_allow(load, version),
+                &attempt->supplies);
 
         if (r)
                 return r;
@@ -265,8 +281,8 @@ static int load_run(struct sb_load *load, struct attempt *attempt)
         } else {
                 spot.head = NULL;
         }
-        r = sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(load_shape(version)), LOAD_ALLOW,
-                &attempt->block);
+        r = sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(load_shape(version)),
+                load_allow(load, version), &attempt->block);
         if (!r && !spot.head)
                 r = load_make_key(load, attempt, &spot);
         if (!r)
@@ -306,6 +322,28 @@ static void load_work(struct sb_handle *handle)
                 (void)sb_reclaim_free(handle);
 }
 
+/* There was no memory: behind a sweep, and then out of the reserve. */
+static int load_try_again(struct sb_load *load, struct attempt *attempt)
+{
+        int r = SB_E_FULL;
+
+        if (load->rest > 0) {
+                load->rest--;
+        } else {
+                sb_work_all(load->handle, true);
+                r = load_try(load, attempt);
+                if (r == SB_E_FULL)
+                        load->rest = SWEEP_REST;
+        }
+        if (r != SB_E_FULL || !load_may_borrow(load))
+                return r;
+        load->borrows = true;
+        r = load_try(load, attempt);
+        load->borrows = false;
+        load->borrowed += !r;
+        return r;
+}
+
 int sb_load_version(struct sb_load *load, const struct sb_load_version *version)
 {
         struct attempt attempt = {.version = version};
@@ -315,10 +353,8 @@ int sb_load_version(struct sb_load *load, const struct sb_load_version *version)
                 return r;
         attempt.hash = sb_hash_key(version->key, version->key_len, load->handle->segment.seed);
         r = load_try(load, &attempt);
-        if (SB_UNLIKELY(r == SB_E_FULL)) {
-                sb_work_all(load->handle, true);
-                r = load_try(load, &attempt);
-        }
+        if (SB_UNLIKELY(r == SB_E_FULL))
+                r = load_try_again(load, &attempt);
         load_work(load->handle);
         return r;
 }

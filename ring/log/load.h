@@ -58,6 +58,9 @@ struct sb_load {
         uint64_t newest;     /* the highest stamp of what was loaded */
         uint64_t cut;        /* of the bus that is loaded; 0: the first reading is going on */
         uint64_t node_count; /* that sb_load_end() has to link */
+        uint64_t borrowed;   /* values that are in the reserve, at most */
+        uint32_t rest;       /* so many versions without another sweep, for one has freed nothing */
+        bool borrows;        /* this one may go into the reserve */
         uint64_t fetched[SB_LOAD_FETCH]; /* hashes of which the buckets are on their way */
         uint32_t fetched_count;
 };

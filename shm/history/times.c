@@ -81,9 +81,7 @@ void sb_times_load(struct sb_segment *segment, uint64_t cut, uint64_t realtime_n
         struct sb_moment moment = {
                 .cut = cut, .realtime_ns = realtime_ns, .monotonic_ns = now > age ? now - age : 0};
 
-        /* A bus that was new then had no cut yet that can be read at. */
-        if (cut > SB_STAMP_PLACEHOLDER)
-                times_note(segment, &moment, true);
+        times_note(segment, &moment, true);
 }
 
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)

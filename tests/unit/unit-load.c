@@ -685,7 +685,6 @@ static void test_cuts_of_before_are_found_by_their_time(void)
         writer.segment.os = reader.segment.os = &os;
         now_ns = 100 * SECOND; /* the machine has just begun, and the bus is older */
         real_ns = 5000 * SECOND;
-        sb_load_time(&load, SB_STAMP_PLACEHOLDER, 4000 * SECOND); /* no cut that can be read at */
         for (uint64_t i = 0; i < 10; i++)
                 sb_load_time(&load, 10 + i, (4850 + i * 10) * SECOND);
         CHECK(sb_times_at(&reader.segment, 4849 * SECOND, &moment) == false);
