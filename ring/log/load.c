@@ -322,25 +322,40 @@ static void load_work(struct sb_handle *handle)
                 (void)sb_reclaim_free(handle);
 }
 
-/* There was no memory: behind a sweep, and then out of the reserve. */
+/* Out of the reserve, as far as that may be. */
+static int load_try_reserve(struct sb_load *load, struct attempt *attempt)
+{
+        int r;
+
+        if (!load_may_borrow(load))
+                return SB_E_FULL;
+        load->borrows = true;
+        r = load_try(load, attempt);
+        load->borrows = false;
+        load->borrowed += !r;
+        return r;
+}
+
+/* There was no memory: behind a sweep, and then out of the reserve. When a sweep has freed nothing
+ * the next one waits until it is the last thing to try: it looks at the whole segment. */
 static int load_try_again(struct sb_load *load, struct attempt *attempt)
 {
+        bool rests = load->rest > 0;
         int r = SB_E_FULL;
 
-        if (load->rest > 0) {
-                load->rest--;
-        } else {
+        load->rest -= rests;
+        if (!rests) {
                 sb_work_all(load->handle, true);
                 r = load_try(load, attempt);
                 if (r == SB_E_FULL)
                         load->rest = SWEEP_REST;
         }
-        if (r != SB_E_FULL || !load_may_borrow(load))
-                return r;
-        load->borrows = true;
-        r = load_try(load, attempt);
-        load->borrows = false;
-        load->borrowed += !r;
+        if (r == SB_E_FULL)
+                r = load_try_reserve(load, attempt);
+        if (r == SB_E_FULL && rests) {
+                sb_work_all(load->handle, true);
+                r = load_try(load, attempt);
+        }
         return r;
 }
 
