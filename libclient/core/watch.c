@@ -247,6 +247,7 @@ static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
 
         if (!watch)
                 return -ENOMEM;
+        watch->bus = bus;
         r = sb_watches_enter(bus, watch);
         if (r != 0) {
                 free(watch);
@@ -254,11 +255,11 @@ static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
         }
         r = watch_begin_with_room(bus, watch, key, how);
         if (r != 0) {
+                sb_watches_note(watch, false);
                 sb_watches_leave(bus, watch);
                 free(watch);
                 return sb_bus_result(bus, r);
         }
-        watch->bus = bus;
         watch->data = how->data;
         sb_watches_note(watch, true);
         *ret_watch = watch;
