@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,13 +243,15 @@ static void serve_note_alarm(int number)
  * the same disk, cannot. Return: NULL: no engine answers within a second, or there is no place. */
 static struct sb_bus *serve_attach(const struct cli *cli)
 {
+        /* Again and again: one that comes right before the wait ends nothing. */
+        struct itimerval second = {.it_value.tv_sec = 1, .it_interval.tv_sec = 1}, never = {0};
         struct sb_bus *bus = NULL;
 
         sigaction(SIGALRM, &(struct sigaction){.sa_handler = serve_note_alarm}, NULL);
-        alarm(1);
+        setitimer(ITIMER_REAL, &second, NULL);
         if (sb_admin_open(cli->bus, &bus) != 0)
                 bus = NULL;
-        alarm(0);
+        setitimer(ITIMER_REAL, &never, NULL);
         return bus;
 }
 
