@@ -52,7 +52,7 @@ uint32_t sb_window_take_kept(struct sb_handle *handle, uint32_t count);
 
 /* Become the owner of @count units in a row below @limit, as one large block: of a run that was
  * given back, of FREE units, of those that can be made FREE, or of this client's window; for what
- * moves out of it, of FREE units alone. Return: the first, or SB_VACANCY_NONE. */
+ * moves out of that, not of the first and the last. Return: the first, or SB_VACANCY_NONE. */
 uint32_t sb_window_row(struct sb_handle *handle, uint32_t count, uint32_t limit);
 
 /* For a client that waits: become the owner of a unit that can be made a slab, as above; but where

@@ -200,21 +200,29 @@ static void test_the_cheapest_units_in_a_row_become_the_window(void)
         CHECK(found > 200 && none >= 20);
 }
 
+/* Small blocks everywhere, but for a large one of @count units in the middle. */
+static bool begin_with_run(uint32_t count, uint32_t *ret_unit)
+{
+        uint64_t offset;
+
+        if (!begin(1 << 20, 1024) || !fill(64))
+                return false;
+        *ret_unit = limit / 2;
+        leave_rows(*ret_unit, *ret_unit + count, 0);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_era_advance(&writer);
+        if (sb_slab_take(&reader, SB_UNIT_VERSIONS, count * 1024, 0, &offset))
+                return false;
+        sb_slab_release_all(&reader);
+        return sb_unit_of(&writer.segment, offset) == *ret_unit;
+}
+
 /* The process that freed it was stopped behind the bit: its parts name its first unit still. */
 static void test_a_run_that_is_being_freed_is_in_no_window(void)
 {
-        uint64_t offset;
         uint32_t unit;
 
-        CHECK(begin(1 << 20, 1024));
-        CHECK(fill(64));
-        unit = limit / 2;
-        leave_rows(unit, unit + 2, 0);
-        for (uint32_t i = 0; i < 4; i++)
-                sb_era_advance(&writer);
-        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 2048, 0, &offset), 0);
-        CHECK_EQ(sb_unit_of(&writer.segment, offset), unit);
-        sb_slab_release_all(&reader);
+        CHECK(begin_with_run(2, &unit));
         sb_and_full(&sb_unit_bitmap(&writer.segment, unit)[0], ~UINT64_C(1));
         leave_rows(unit - 2, unit, 0);
         begin_wait(3);
@@ -276,18 +284,9 @@ static void test_a_large_block_of_more_than_so_many_bytes_is_in_no_window(void)
 /* A large block of one unit is as dear as a unit is. */
 static void test_a_block_that_fills_a_unit_is_in_a_window_where_nothing_is_cheaper(void)
 {
-        uint64_t offset;
         uint32_t unit;
 
-        CHECK(begin(1 << 20, 1024));
-        CHECK(fill(64));
-        unit = limit / 2;
-        leave_rows(unit, unit + 1, 0);
-        for (uint32_t i = 0; i < 4; i++)
-                sb_era_advance(&writer);
-        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1024, 0, &offset), 0);
-        CHECK_EQ(sb_unit_of(&writer.segment, offset), unit);
-        sb_slab_release_all(&reader);
+        CHECK(begin_with_run(1, &unit));
         leave_rows(unit - 2, unit, 0);
         leave_rows(unit - 3, unit - 2, 15);
         begin_wait(3);
