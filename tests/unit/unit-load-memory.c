@@ -42,20 +42,32 @@ static void test_a_full_segment_says_so_and_has_what_came_before(void)
         unmake_bus();
 }
 
-static void test_what_is_full_takes_deletes_and_what_they_freed_serves(void)
+/* New keys "000000" and so on, until there is no room for the smallest. Return: how many; 0: there
+ * was another answer than SB_E_FULL. */
+static uint32_t fill_to_the_last_block(void)
 {
         static const uint32_t lens[] = {400, 120, 0};
-        uint64_t rev = 1;
-        char key[16];
         uint32_t made = 0;
+        char key[16];
 
-        CHECK(begin(1 << 20) && !rule("kept", false, ALL, 2, 1, 3) && !turn(2000000));
         for (uint32_t i = 0; i < 3; i++)
                 for (int r = 0; !r; made += !r) {
                         snprintf(key, sizeof(key), "%06u", made);
                         r = give(key, 6, SB_VERSION_VALUE, 1, 10, bytes, lens[i]);
-                        CHECK(!r || r == SB_E_FULL);
+                        if (r && r != SB_E_FULL)
+                                return 0;
                 }
+        return made;
+}
+
+static void test_what_is_full_takes_deletes_and_what_they_freed_serves(void)
+{
+        uint64_t rev = 1;
+        char key[16];
+        uint32_t made;
+
+        CHECK(begin(1 << 20) && !rule("kept", false, ALL, 2, 1, 3) && !turn(2000000));
+        made = fill_to_the_last_block();
         CHECK(made > 1000 && !deleted("000000", 2, 11) && sound_so_far());
         sb_work_all(&writer, true);
         while (!give("kept", 4, SB_VERSION_VALUE, rev, 10, bytes, 0))
@@ -72,6 +84,28 @@ static void test_what_is_full_takes_deletes_and_what_they_freed_serves(void)
         }
         CHECK(!give("000001", 6, SB_VERSION_VALUE, 2, 11, bytes, 1));
         CHECK(ends_without_loss());
+        unmake_bus();
+}
+
+/* Behind a sweep that freed nothing the next ones rest, for they look at the whole segment. */
+static void test_what_deletes_left_serves_also_while_sweeps_rest(void)
+{
+        uint32_t made;
+        char key[16];
+
+        CHECK(begin(1 << 20) && !turn(2000000));
+        made = fill_to_the_last_block();
+        CHECK(load.rest > 100 && made > 1000);
+        /* Too few that the loader would look for what they left by itself. */
+        for (uint32_t i = 0; i < SB_PENDING_BATCH / 2; i++) {
+                snprintf(key, sizeof(key), "%06u", i);
+                CHECK(!give(key, 6, SB_VERSION_DELETED, 2, 11, NULL, 0));
+        }
+        for (uint32_t i = 0; i < SB_PENDING_BATCH / 2; i++) {
+                snprintf(key, sizeof(key), "new%03u", i);
+                CHECK(!give(key, 6, SB_VERSION_VALUE, 1, 11, bytes, 400));
+        }
+        CHECK(load.rest > 0 && ends_without_loss());
         unmake_bus();
 }
 
@@ -249,6 +283,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_full_segment_says_so_and_has_what_came_before);
         RUN(test_what_is_full_takes_deletes_and_what_they_freed_serves);
+        RUN(test_what_deletes_left_serves_also_while_sweeps_rest);
         RUN(test_an_index_without_an_empty_cell_is_full);
         RUN(test_a_million_overwrites_need_no_more_memory_than_the_keys);
         RUN(test_large_values_that_are_replaced_leave_their_units);
