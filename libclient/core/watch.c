@@ -247,7 +247,6 @@ static int watch_open_checked(struct sb_bus *bus, struct sb_bytes key,
 
         if (!watch)
                 return -ENOMEM;
-        watch->bus = bus;
         r = sb_watches_enter(bus, watch);
         if (r != 0) {
                 free(watch);

@@ -30,6 +30,8 @@ int sb_watches_enter(struct sb_bus *bus, struct sb_watch *watch)
                 watches->table = table;
                 watches->capacity = capacity;
         }
+        /* From here on a dirty bit leads to it, and from it to the list of its bus. */
+        watch->bus = bus;
         watches->table[place] = watch;
         watches->taken = place + 1;
         watch->place = place;

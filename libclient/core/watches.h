@@ -30,7 +30,7 @@ struct sb_watch {
         struct sb_prefix_watch *prefix; /* NULL: a watch of one key, which is op */
 };
 
-/* Take a free place for @watch. Return: 0, -ENOMEM. */
+/* Take a free place for @watch, and say in it that it is this bus's. Return: 0, -ENOMEM. */
 int sb_watches_enter(struct sb_bus *bus, struct sb_watch *watch);
 /* The watch is not dirty: its place is free from now on. */
 void sb_watches_leave(struct sb_bus *bus, const struct sb_watch *watch);
