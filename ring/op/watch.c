@@ -23,6 +23,7 @@
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/key.h"
+#include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/work.h"
 
 /* Each further round means that another process got on: a key went, a ring was closed, the last
@@ -494,11 +495,22 @@ static struct sb_version *watch_find_wanted(
         return version;
 }
 
+/* A pruner looks at the whole chain: once for so many parts of the places of a watch that drops. */
+#define PASS_PARTS 8u
+
+/* Note the cell for a pruner, which looks when a batch of such is noted. */
+static void watch_note(struct sb_handle *handle, const struct sb_op_watch *watch)
+{
+        const struct sb_node *node = sb_node_at(&handle->segment, watch->node);
+
+        if (node)
+                sb_limbo_later(handle, sb_pin_load(handle, &node->cell), SB_STAMP_PLACEHOLDER + 1);
+}
+
 /* Behind what was read: its place is free, and a pruner may take it. */
 static void watch_pass(
         struct sb_handle *handle, struct sb_op_watch *watch, const struct sb_version *version)
 {
-        const struct sb_node *node = sb_node_at(&handle->segment, watch->node);
         uint64_t rev = version->rev;
         struct newest newest;
 
@@ -506,8 +518,22 @@ static void watch_pass(
         if (!watch_newest(handle, watch, &newest))
                 return;
         watch_want_next(handle, watch, &newest);
-        if (node && newest.version->rev - rev >= watch->ring.slot_count)
-                sb_limbo_later(handle, sb_pin_load(handle, &node->cell), SB_STAMP_PLACEHOLDER + 1);
+        if (newest.version->rev - rev < watch->ring.slot_count)
+                return;
+        watch->passed_deep++;
+        if (watch->passed_deep % (1 + watch->wants.want_count / (PASS_PARTS * SB_PENDING_BATCH)) ==
+                0)
+                watch_note(handle, watch);
+}
+
+/* All was read. Return: whether a pruner is to look now, for none would soon. */
+static bool watch_pass_all(struct sb_handle *handle, struct sb_op_watch *watch)
+{
+        if (watch->passed_deep < SB_PENDING_BATCH)
+                return false;
+        watch->passed_deep = 0;
+        watch_note(handle, watch);
+        return true;
 }
 
 int sb_op_watch_begin_dropping(struct sb_handle *handle, const void *key, uint32_t key_len,
@@ -572,11 +598,13 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
         uint32_t guard, uint32_t old_guard, struct sb_op_change *ret)
 {
         enum sb_watched watched = SB_WATCHED_CHANGE;
+        bool prunes = false;
 
         sb_pin(handle);
         ret->version = watch_find(handle, watch, &ret->missed);
         if (!ret->version) {
                 watched = SB_WATCHED_NOTHING;
+                prunes = watch_pass_all(handle, watch);
         } else if (ret->missed && !watch->lapped && !watch->wants.want_count) {
                 watch->lapped = true;
                 watched = SB_WATCHED_LAPPED;
@@ -592,6 +620,8 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
                 watch->last = ret->version->rev;
         }
         sb_unpin(handle);
+        if (prunes)
+                sb_reclaim_pending(handle);
         if (watch->wants.want_count)
                 sb_work_due(handle);
         return watched;

@@ -47,6 +47,7 @@ struct sb_op_watch {
          * went by, the latest one that it wants, how many it dropped. */
         struct sb_ring_view wants;
         uint64_t passed, latest, dropped;
+        uint64_t passed_deep; /* changes that it read beyond the ring since it last had none */
         bool lapped; /* it was said that some are lost; the next look goes on with what is left */
 };
 

@@ -468,6 +468,29 @@ static void test_a_watch_that_drops_is_a_queue_that_takes_the_first(void)
         }
 }
 
+/* A pruner looks at its chain now and then, and when all was read. */
+static void test_what_a_deep_watch_has_read_goes_soon(void)
+{
+        const uint32_t depth = 600;
+        struct queue queue = {.room = 0};
+        struct sb_op_change change;
+        struct sb_op_watch watch;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "0", 1), 0);
+        CHECK_EQ(watch_dropping("key", depth, &watch), 0);
+        CHECK(put_many(&writer, "key", 3 * depth));
+        for (uint32_t i = 0; i < depth; i++) {
+                CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_CHANGE);
+                CHECK_EQ(change.version->rev, watch.start + 1 + i);
+                CHECK(chain_len("key") <= 2 * depth - i + depth / 4 + 2 * SB_PENDING_BATCH);
+        }
+        CHECK(queue_agrees(&queue, &watch));
+        CHECK(chain_len("key") <= depth + SB_PENDING_BATCH / 2);
+        sb_op_watch_end(&reader, &watch);
+        unmake_bus();
+}
+
 /* Its block serves the next one, which wants something else. */
 static void test_a_watch_that_drops_leaves_nothing_behind(void)
 {
@@ -537,6 +560,7 @@ int main(int argc, char **argv)
         RUN(test_a_rule_and_a_watch_share_a_ring);
         RUN(test_what_is_told_late_of_before_a_ring_came_is_not_followed);
         RUN(test_a_watch_that_drops_is_a_queue_that_takes_the_first);
+        RUN(test_what_a_deep_watch_has_read_goes_soon);
         RUN(test_a_watch_that_drops_leaves_nothing_behind);
         RUN(test_where_memory_is_short_a_watch_that_drops_counts_what_gave_way);
         RUN(test_a_depth_that_memory_does_not_allow_changes_nothing);
