@@ -20,8 +20,8 @@
  * guard is released. What the guards held has gone by then: `alive` names a word that is always 0,
  * and a release gives its guard word back and touches nothing else.
  *
- * Always true: each index below `guard_count` is on the stack, or is taken by one guard, scan or
- * history, or is 0 and quick. A closed bus has guards that are held, or it is freed.
+ * Always true: each index below `guard_count` is on the stack, or is taken by one guard, scan,
+ * history or watch, or is 0 and quick. A closed bus has guards that are held, or it is freed.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H

@@ -41,8 +41,12 @@ static bool watch_has(struct sb_watch *watch)
 {
         struct sb_bus *bus = watch->bus;
 
-        return watch->prefix ? sb_prefix_fill(bus, watch->prefix, true) != SB_E_TIMED_OUT
-                             : sb_op_watch_has(&bus->handle, &watch->op);
+        if (watch->prefix)
+                return sb_prefix_fill(bus, watch->prefix, true) != SB_E_TIMED_OUT;
+        if (sb_op_watch_has(&bus->handle, &watch->op))
+                return true;
+        sb_watches_take_back(watch, false);
+        return false;
 }
 
 /* The first watch that has something; NULL: none has. Those that have nothing are not dirty any
@@ -385,6 +389,7 @@ static int watch_take(
         case SB_WATCHED_LAPPED:
                 return SB_E_LAPPED;
         case SB_WATCHED_NOTHING:
+                sb_watches_take_back(watch, false);
                 break;
         }
         return SB_E_TIMED_OUT;
@@ -396,9 +401,12 @@ static int watch_look(struct sb_watch *watch, struct sb_guard *ret_guard)
 {
         struct sb_bus *bus = watch->bus;
         struct sb_op_change change;
-        int r = sb_bus_guards_prepare(bus, 2);
         uint32_t first, second;
+        int r;
 
+        if (SB_UNLIKELY(watch->op.walked >= SB_ANCHOR_WORTH))
+                sb_watches_lend(watch);
+        r = sb_bus_guards_prepare(bus, 2);
         if (r != 0)
                 return r;
         /* The two that watch_fill_guard() will take. */
@@ -597,6 +605,7 @@ static void watch_end(struct sb_bus *bus, struct sb_watch *watch, bool gone)
                 sb_prefix_close(bus, watch->prefix, gone);
         } else if (!gone)
                 sb_op_watch_end(&bus->handle, &watch->op);
+        sb_watches_take_back(watch, gone);
         watch->prefix = NULL;
 }
 

@@ -74,6 +74,34 @@ void sb_watches_take_bits(struct sb_bus *bus)
                 }
 }
 
+/* ---- anchors ---- */
+
+void sb_watches_lend(struct sb_watch *watch)
+{
+        struct sb_bus *bus = watch->bus;
+
+        /* Two more are for the change itself. Without memory for them it goes on as before. */
+        if (watch->op.anchors || watch->op.walked < SB_ANCHOR_WORTH ||
+                sb_bus_guards_prepare(bus, SB_ANCHORS + 2) != 0)
+                return;
+        watch->anchors = (struct sb_anchors){0};
+        for (uint32_t level = 0; level < SB_ANCHORS; level++)
+                watch->anchors.guards[level] = sb_bus_guard_take(bus);
+        watch->op.anchors = &watch->anchors;
+}
+
+void sb_watches_take_back(struct sb_watch *watch, bool gone)
+{
+        if (!watch->op.anchors)
+                return;
+        if (!gone)
+                sb_anchor_drop(&watch->bus->handle, &watch->anchors);
+        for (uint32_t level = 0; level < SB_ANCHORS; level++)
+                sb_bus_guard_give(watch->bus, watch->anchors.guards[level]);
+        watch->op.anchors = NULL;
+        watch->op.walked = 0;
+}
+
 /* ---- cuts ---- */
 
 bool sb_bus_holds_cut(const struct sb_bus *bus, uint64_t cut)

@@ -17,6 +17,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/prefix.h"
+#include "ring/op/anchor.h"
 #include "ring/op/watch.h"
 #include "shm/base/word.h"
 
@@ -27,6 +28,7 @@ struct sb_watch {
         TAILQ_ENTRY(sb_watch) entry;
         void *data; /* the caller's */
         struct sb_op_watch op;
+        struct sb_anchors anchors;      /* lent to op while it is far behind */
         struct sb_prefix_watch *prefix; /* NULL: a watch of one key, which is op */
 };
 
@@ -36,6 +38,10 @@ int sb_watches_enter(struct sb_bus *bus, struct sb_watch *watch);
 void sb_watches_leave(struct sb_bus *bus, const struct sb_watch *watch);
 /* Note whether the watch is to be looked at. One that is anew goes behind the others. */
 void sb_watches_note(struct sb_watch *watch, bool dirty);
+/* Lend the watch of a key guard words for its anchors (ring/op/anchor.h), if it is worth them and
+ * the bus has them; and take them back. @gone: the segment is not this process's any more. */
+void sb_watches_lend(struct sb_watch *watch);
+void sb_watches_take_back(struct sb_watch *watch, bool gone);
 /* Take all dirty bits, and say so in the watches that they stand for. Cost: of the bits; where
  * watches share them, of all that do. */
 void sb_watches_take_bits(struct sb_bus *bus);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "ring/op/anchor.h"
 #include "ring/op/make.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
@@ -359,9 +360,9 @@ static struct sb_version *watch_begin_walk(struct sb_handle *handle,
 }
 
 /* The oldest version of the chain, from @newest on, that is not older than revision @want.
- * *trimmed: whether one may have been taken out right below it. */
-static struct sb_version *watch_oldest(
-        struct sb_handle *handle, struct sb_version *newest, uint64_t want, bool *ret_trimmed)
+ * *trimmed: whether one may have been taken out right below it. @descent: of this walk. */
+static struct sb_version *watch_oldest(struct sb_handle *handle, struct sb_version *newest,
+        uint64_t want, bool *ret_trimmed, struct sb_descent *descent)
 {
         struct sb_version *version = newest, *next;
 
@@ -372,6 +373,7 @@ static struct sb_version *watch_oldest(
                 next = watch_below(handle, version, ret_trimmed);
                 if (!next || next->rev < want)
                         return version;
+                sb_anchor_pass(&handle->segment, descent, version);
                 version = next;
         }
 }
@@ -409,21 +411,32 @@ static bool watch_newest(
 
 /* The version of revision @want, or else the oldest that is not older. *trimmed: as
  * watch_oldest() has it. */
-static struct sb_version *watch_at(struct sb_handle *handle, const struct sb_op_watch *watch,
+static struct sb_version *watch_at(struct sb_handle *handle, struct sb_op_watch *watch,
         const struct newest *newest, uint64_t want, bool *ret_trimmed)
 {
         struct sb_version *version = sb_ring_find(handle, &watch->ring, want);
+        struct sb_descent descent = {0};
 
         *ret_trimmed = false;
-        if (version)
+        if (version) {
+                if (watch->anchors)
+                        sb_anchor_drop(handle, watch->anchors);
                 return version;
-        version = watch_begin_walk(handle, watch, newest->version, want);
-        return watch_oldest(handle, version, want, ret_trimmed);
+        }
+        if (watch->anchors)
+                version = sb_anchor_find(handle, watch->anchors, want);
+        if (!version)
+                version = watch_begin_walk(handle, watch, newest->version, want);
+        version = watch_oldest(handle, version, want, ret_trimmed, &descent);
+        if (watch->anchors)
+                sb_anchor_keep(handle, watch->anchors, &descent);
+        watch->walked = descent.steps;
+        return version;
 }
 
 /* The version of the change behind the last revision. *ret_missed: how many are lost before it. */
 static struct sb_version *watch_find_change(
-        struct sb_handle *handle, const struct sb_op_watch *watch, uint64_t *ret_missed)
+        struct sb_handle *handle, struct sb_op_watch *watch, uint64_t *ret_missed)
 {
         uint64_t want = watch->last + 1;
         struct sb_version *version;

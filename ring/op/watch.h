@@ -6,8 +6,8 @@
  * not removed, and each write of it is told to this client's bell (notify/bell.h).
  *
  * A look at the watch gives the revision behind the last one: by the ring's slot where that may be
- * followed, else down the chain from the newest version. What is not in the chain any more is lost,
- * and the look says how many and where the watch can go on.
+ * followed, else down the chain from the newest version, or from an anchor (anchor.h). What is not
+ * in the chain any more is lost, and the look says how many and where the watch can go on.
  *
  * A watch that drops has as many places as it keeps changes. Each place says which revision it
  * takes: all revisions follow each other, so it is known before it is there. When the watch has
@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ring/op/anchor.h"
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 #include "shm/notify/ring.h"
@@ -49,6 +50,8 @@ struct sb_op_watch {
         uint64_t passed, latest, dropped;
         uint64_t passed_deep; /* changes that it read beyond the ring since it last had none */
         bool lapped; /* it was said that some are lost; the next look goes on with what is left */
+        uint64_t walked;            /* versions that the last walk down the chain went by */
+        struct sb_anchors *anchors; /* the caller's; NULL: none, so each walk is a whole one */
 };
 
 /* What the slots of a ring are: versions, or hints (notify/hint.h). */
@@ -82,7 +85,8 @@ struct sb_op_change {
 };
 /* Look for the next change. A change is held by guard word @guard, what it replaced by @old_guard,
  * and the watch goes on behind it. LAPPED is said once; the next look goes on with the oldest that
- * is left, with `missed`. Not under a pin. Cost: two cold misses where a change has just come. */
+ * is left, with `missed`. Not under a pin. Cost: two cold misses where a change has just come;
+ * where no slot names it, a walk, which is some steps where there are anchors. */
 enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *watch,
         uint32_t guard, uint32_t old_guard, struct sb_op_change *ret);
 

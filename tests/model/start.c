@@ -132,7 +132,9 @@ static void setup_segment(void)
                 .record_stride = 64,
                 .unit_size = 256,
                 .bucket_count = setup_bucket_count(),
-                .guard_inline = spec()->guards ? spec()->guards + 1 : 2,
+                .guard_inline = spec()->guards      ? spec()->guards + 1
+                                : world_has_queue() ? 2 + SB_ANCHORS
+                                                    : 2,
                 .snapshot_count = 2,
                 .magazine_count = spec()->magazine ? spec()->magazine : SB_MAGAZINE_NONE,
         };

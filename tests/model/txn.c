@@ -46,6 +46,15 @@ bool world_does(enum world_op_kind kind)
         return false;
 }
 
+bool world_has_queue(void)
+{
+        for (uint32_t t = 0; t < MODEL_THREADS; t++)
+                for (uint32_t i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_WATCH && spec()->ops[t][i].way == WAY_BACK)
+                                return true;
+        return spec()->watched & spec()->drops;
+}
+
 bool world_evicts(void)
 {
         return world_does(OP_EVICT);

@@ -37,6 +37,12 @@ static void watcher_begin(
                 .key = op->key,
                 .start = watch->op.start};
         MODEL_CHECK(watch->op.last == watch->op.start && watch->start >= done);
+        if (watch->drops) {
+                /* Behind those of a change and of what it replaced. */
+                for (uint32_t level = 0; level < SB_ANCHORS; level++)
+                        watch->anchors.guards[level] = 2 + level;
+                watch->op.anchors = &watch->anchors;
+        }
         /* As a caller that says which revision it knows. */
         if (op->way == WAY_PAST)
                 watch->op.last = watch->start = world.watch_after;
@@ -189,6 +195,8 @@ void world_watch_run(
                 break;
         case OP_UNWATCH:
                 watcher_let_go(handle, watch);
+                if (watch->op.anchors)
+                        sb_anchor_drop(handle, watch->op.anchors);
                 watch->open = false;
                 sb_op_watch_end(handle, &watch->op);
                 break;
@@ -219,15 +227,19 @@ const struct sb_os *world_os(void)
 
 void world_watch_start(void)
 {
-        const struct world_op op = {OP_WATCH, KEY_A};
+        struct world_op op = {OP_WATCH, KEY_A};
         struct outcome outcome = {0};
         uint32_t t;
 
         for (t = 0; t < MODEL_THREADS; t++) {
                 if ((spec()->watched || world_does(OP_WATCH)) && sb_guard_grow(handle_of(t), 1))
                         model_fail("no guard");
+                for (uint32_t index = 2; world_has_queue() && index < 2 + SB_ANCHORS; index++)
+                        if (sb_guard_grow(handle_of(t), index))
+                                model_fail("no guard for an anchor");
                 if (!(spec()->watched & 1u << t))
                         continue;
+                op.way = spec()->drops & 1u << t ? WAY_BACK : WAY_ON;
                 if (spec()->users)
                         user_run(t, &op, 0, &outcome);
                 else
@@ -292,9 +304,10 @@ static void judge_change(const struct world_watch *watch, const struct world_cha
                 outcome = &world.outcomes[got->tag / WORLD_OPS][got->tag % WORLD_OPS];
                 MODEL_CHECK(outcome->ran && (!outcome->finished || !outcome->r));
         }
-        /* The first ones stay, whatever comes. */
+        /* The first ones stay, whatever comes, unless memory is short. */
         if (watch->drops)
-                MODEL_CHECK(!got->missed || got->rev - got->missed > watch->op.start + WATCH_DEPTH);
+                MODEL_CHECK(!got->missed || world_does(OP_PRESS) ||
+                            got->rev - got->missed > watch->op.start + WATCH_DEPTH);
         else if (got->missed && got->rev - 1 > watch->op.start && !world_does(OP_PRESS) &&
                  !spec()->unit_count &&
                  watch->op.last + 2 <= got->rev + (watch->deep ? 2 : 1) * WATCH_DEPTH)
@@ -365,6 +378,8 @@ static void judge_watch(uint32_t thread)
                 sb_watch_close(watch->user);
         else
                 sb_op_watch_end(handle, &watch->op);
+        if (watch->op.anchors)
+                sb_anchor_drop(handle, watch->op.anchors);
         watch->open = false;
 }
 

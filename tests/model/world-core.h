@@ -64,8 +64,9 @@ struct world_change {
 };
 struct world_watch {
         struct sb_op_watch op;
-        bool deep;  /* twice the depth */
-        bool drops; /* it keeps the first WATCH_DEPTH, and drops what comes then */
+        struct sb_anchors anchors; /* of one that drops */
+        bool deep;                 /* twice the depth */
+        bool drops;                /* it keeps the first WATCH_DEPTH, and drops what comes then */
         bool open, lapped;
         bool idle;                     /* the last look found nothing */
         const struct sb_version *held; /* by guard 0: the last change, if no look came since */
@@ -249,6 +250,8 @@ void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op 
         struct outcome *outcome);
 /* Whether any thread does it. */
 bool world_does(enum world_op_kind kind);
+/* Whether some thread has a watch of a key that drops. */
+bool world_has_queue(void);
 /* Whether cuts may be taken away; whether the start state's mark may be. */
 bool world_evicts(void);
 bool world_drops(void);

@@ -249,7 +249,7 @@ struct world_spec {
         enum world_ring ring; /* what is left of a watch of A from before that */
         uint8_t prefixed;     /* a bit for each thread that watches all keys from the start on */
         uint8_t within;       /* of these: those that begin as A does */
-        uint8_t drops;        /* of these: they keep the first two, and drop */
+        uint8_t drops;        /* of these, or of `watched`: they keep the first two, and drop */
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
          * w: memory work; x: the cut of WAY_PAST is taken; r: the watches of prefixes read all; u:
          * those of threads that do something end; j: a client has joined for a prefix as long as

@@ -431,6 +431,20 @@ static bool queue_agrees(struct queue *queue, struct sb_op_watch *watch)
                change.old->rev + 1 == change.version->rev;
 }
 
+/* As for a watch of a program that is far behind. */
+static void lend_anchors(struct sb_op_watch *watch)
+{
+        static struct sb_anchors anchors;
+
+        anchors = (struct sb_anchors){0};
+        for (uint32_t level = 0; level < SB_ANCHORS; level++) {
+                anchors.guards[level] = 2 + level;
+                if (sb_guard_grow(&reader, 2 + level))
+                        abort();
+        }
+        watch->anchors = &anchors;
+}
+
 static void test_a_watch_that_drops_is_a_queue_that_takes_the_first(void)
 {
         for (uint32_t round = 0; round < 60; round++) {
@@ -443,6 +457,8 @@ static void test_a_watch_that_drops_is_a_queue_that_takes_the_first(void)
                 CHECK(begin(1 << 20));
                 CHECK_EQ(put(&writer, "key", "0", 1), 0);
                 CHECK_EQ(watch_dropping("key", queue.room, &watch), 0);
+                if (round % 8 >= 4)
+                        lend_anchors(&watch);
                 for (uint32_t step = 0; step < 400; step++) {
                         uint32_t what = draw(10);
 
@@ -460,6 +476,8 @@ static void test_a_watch_that_drops_is_a_queue_that_takes_the_first(void)
                         CHECK(chain_len("key") <= 8 + 3 * queue.room + 2 * SB_PENDING_BATCH);
                 }
                 sb_op_watch_end(&reader, &watch);
+                if (watch.anchors)
+                        sb_anchor_drop(&reader, watch.anchors);
                 sweep();
                 CHECK_EQ(chain_len("key"), 1);
                 CHECK_EQ(ring_of("key"), 0);

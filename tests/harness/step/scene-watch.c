@@ -94,7 +94,7 @@ static void do_open(struct scene *of, const struct act *act, struct result *ret)
         struct sb_watch_options how = {.size = sizeof(how),
                 .flags = act->expect == STALE ? SB_BUFFERED : 0,
                 .depth = act->expect == THEN    ? 2 * SB_WATCH_DEPTH
-                         : act->expect == STALE ? 2
+                         : act->expect == STALE ? 3
                                                 : 0,
                 .after = act->tag ? act->tag : SB_ANY_REV};
 
