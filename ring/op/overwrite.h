@@ -246,11 +246,11 @@ static inline __attribute__((always_inline)) bool sb_overwrite_is_young(
 /* Stamps the version that was just installed. @early: of sb_overwrite_fault_clock(). Return: its
  * stamp. */
 static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
-        const struct sb_segment *segment, struct sb_version *version, uint64_t early)
+        const struct sb_superblock *super, struct sb_version *version, uint64_t early)
 {
         /* A:clock. Behind the install, as in sb_stamp(): a cut that was taken before the install is
          * below this stamp. */
-        uint64_t stamp = SB_FAULT(STAMP_EARLY) ? early : sb_load_acquire(&segment->super->clock);
+        uint64_t stamp = SB_FAULT(STAMP_EARLY) ? early : sb_load_acquire(&super->clock);
 
         /* R:stamp > A:stamp. */
         if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
@@ -295,15 +295,15 @@ __attribute__((cold)) void sb_overwrite_lose(struct sb_handle *handle, uint32_t 
 /* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false:
  * that was for sb_overwrite_later(). */
 static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_handle *handle,
-        const struct sb_overwrite_block *block, struct sb_version *version,
-        const struct sb_found *found, uint64_t stamp)
+        const struct sb_superblock *super, const struct sb_overwrite_block *block,
+        struct sb_version *version, const struct sb_found *found, uint64_t stamp)
 {
         if (SB_UNLIKELY(sb_overwrite_is_kept(found))) {
                 sb_overwrite_later(handle, version, NULL, block->entry, found->cell, stamp);
                 return false;
         }
         sb_overwrite_fault_tell(handle, version, found, stamp);
-        if (sb_unlogged_or_watched(&handle->segment, found->stamp)) {
+        if (sb_unlogged_or_watched(super, found->stamp)) {
                 if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
                         return sb_overwrite_attend(
                                 handle, version, found->version, block->entry, found->cell, stamp);
@@ -329,6 +329,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
         const void *value, uint64_t value_len, uint64_t expected_rev, struct sb_op_result *ret)
 {
         const uint64_t most = SB_OVERWRITE_MAX - SB_OVERWRITE_MIN;
+        const struct sb_superblock *super;
         struct sb_overwrite_block block;
         struct sb_version *version;
         struct sb_found found;
@@ -375,8 +376,10 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
         }
         sb_overwrite_fault_note(handle, version->node);
         sb_overwrite_take(handle, &block, version);
-        ret->cut = stamp = sb_overwrite_stamp(&handle->segment, version, early);
-        held = sb_overwrite_replace(handle, &block, version, &found, stamp);
+        /* Loaded once: behind the next locked instruction the compiler would load it again. */
+        super = handle->segment.super;
+        ret->cut = stamp = sb_overwrite_stamp(super, version, early);
+        held = sb_overwrite_replace(handle, super, &block, version, &found, stamp);
         /* R:operation > A:operation, R:unpin > A:pins. As in put_run(): nothing is left to finish.
          */
         sb_store_release(&handle->record->operation, 0);

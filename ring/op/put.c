@@ -467,7 +467,7 @@ static inline __attribute__((always_inline)) int put_install(
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
         replaced = put_replaced(old);
-        if (SB_UNLIKELY(sb_unlogged_or_watched(&handle->segment, replaced)))
+        if (SB_UNLIKELY(sb_unlogged_or_watched(handle->segment.super, replaced)))
                 awaited =
                         put_attend(handle, version, replaced, ret->cut, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {

@@ -35,11 +35,12 @@
 #include "shm/layout/superblock.h"
 
 /* Whether a client that replaced a version with this stamp has something to tell to the log, or to
- * the watchers of a prefix. Loaded behind its own stamp. Cost: one load, on the clock's line. */
-static inline bool sb_unlogged_or_watched(const struct sb_segment *segment, uint64_t replaced_stamp)
+ * the watchers of a prefix. Loaded behind its own stamp. Cost: a comparison, on the clock's line.
+ */
+static inline __attribute__((always_inline)) bool sb_unlogged_or_watched(
+        const struct sb_superblock *super, uint64_t replaced_stamp)
 {
-        /* A:attention. */
-        return replaced_stamp <= sb_load_acquire(&segment->super->attention);
+        return sb_reaches_acquire(&super->attention, replaced_stamp); /* A:attention. */
 }
 
 /* Set the bit of a bucket, then those above it. Fault UNLOGGED_STOPS_EARLY: up to the first bit

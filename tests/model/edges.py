@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(sys.argv[1], 'tests', 'tidy'))
 from orders import THE_ATOMICS, above  # noqa: E402
 from tree import File  # noqa: E402
 
-KINDS = (('SITE_ACQUIRE', r'\bsb_load_acquire\b'), ('SITE_RELEASE', r'\bsb_store_release\b'),
+KINDS = (('SITE_ACQUIRE', r'\bsb_(?:load|reaches)_acquire\b'), ('SITE_RELEASE', r'\bsb_store_release\b'),
          ('SITE_LOCKED', r'\bsb_(exchange|add|or|and|cas64|cas32)_full\b'))
 
 

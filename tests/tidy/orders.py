@@ -6,7 +6,7 @@ from tree import note
 
 THE_ATOMICS = ('shm/base/word.h', 'shm/base/atomic.h')  # the one that is there
 THE_EDGES = 'docs/ordering.md'
-ORDERS = r'\bsb_(load_acquire|store_release|exchange_full|fence_full)\b'
+ORDERS = r'\bsb_(load_acquire|reaches_acquire|store_release|exchange_full|fence_full)\b'
 
 
 def rule_only_word_h_names_atomics(file):
