@@ -6,6 +6,7 @@
 
 #include "ring/op/anchor.h"
 #include "ring/op/make.h"
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -173,6 +174,14 @@ static int watch_enter(struct sb_handle *handle, struct beginning *begin, struct
         return sb_ring_enter(handle, &watch->ring, begin->bit, &watch->entry) ? 0 : AGAIN;
 }
 
+/* As sb_stamp_lasts(): what lies under an intent that was undecided may be long superseded, where
+ * what it replaced was taken out since. Fault WATCH_OLD_BELOW: not asked. */
+static bool watch_lasts(struct sb_handle *handle, const struct sb_word64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
+{
+        return SB_FAULT(WATCH_OLD_BELOW) || sb_stamp_lasts(handle, cell, word, head, settled);
+}
+
 /* The key's cell as it is now, and its effective version: what is not decided comes later, and is
  * told then. Return: false: the key is not there. */
 static bool watch_find_key(struct sb_handle *handle, const struct beginning *begin,
@@ -180,10 +189,14 @@ static bool watch_find_key(struct sb_handle *handle, const struct beginning *beg
 {
         struct sb_settled settled;
 
+        /* Lock-free: another round means that another process wrote, or ended a transaction. */
         while (sb_key_find(handle, begin->key, begin->key_len, begin->hash, ret_spot)) {
                 *ret_effective = sb_stamp_effective(handle, ret_spot->head, &settled);
-                if (*ret_effective || sb_damage_met(handle))
+                if (sb_damage_met(handle))
                         return *ret_effective;
+                if (*ret_effective && watch_lasts(handle, ret_spot->cell, ret_spot->word,
+                                              ret_spot->head, settled))
+                        return true;
         }
         return false;
 }
@@ -397,14 +410,18 @@ struct newest {
 static bool watch_newest(
         struct sb_handle *handle, const struct sb_op_watch *watch, struct newest *ret)
 {
-        ret->word = sb_pin_load(handle, watch->cell);
-        ret->head = sb_version_at(&handle->segment, ret->word & SB_OFFSET_MASK);
-        /* The reader wants the value, too, which begins in the next line as a rule. */
-        if (ret->head)
-                __builtin_prefetch((const unsigned char *)ret->head + SB_LINE);
-        if (!ret->head || !sb_version_fits(&handle->segment, ret->head))
-                return false;
-        ret->version = sb_stamp_effective(handle, ret->head, &ret->settled);
+        /* Lock-free: another round means that the transaction at the head has ended. */
+        do {
+                ret->word = sb_pin_load(handle, watch->cell);
+                ret->head = sb_version_at(&handle->segment, ret->word & SB_OFFSET_MASK);
+                /* The reader wants the value, too, which begins in the next line as a rule. */
+                if (ret->head)
+                        __builtin_prefetch((const unsigned char *)ret->head + SB_LINE);
+                if (!ret->head || !sb_version_fits(&handle->segment, ret->head))
+                        return false;
+                ret->version = sb_stamp_effective(handle, ret->head, &ret->settled);
+        } while (SB_UNLIKELY(ret->settled.outcome == SB_OUTCOME_UNDECIDED) &&
+                 !watch_lasts(handle, watch->cell, ret->word, ret->head, ret->settled));
         return ret->version && SB_SHAPE_KIND(ret->version->shape) != SB_VERSION_PLACEHOLDER &&
                ret->version->rev > watch->last;
 }

@@ -126,6 +126,7 @@
         X(QUEUE_RAISED_ONCE,                                                                       \
                 "one that takes a version from a queue does not say so a second time")             \
         X(WANTS_ONCE, "a pruner does not look again when a watch went on while it looked")         \
+        X(WATCH_OLD_BELOW, "a watch takes the version under an intent without another look")       \
         X(ANCHOR_UNASKED, "a watch goes on from where it was, linked or not")                      \
         X(ANCHOR_UNHELD, "a watch goes on from where it was, and holds nothing there")             \
         X(RING_UNSEALED, "a block may be hung into a ring that is retired")                        \

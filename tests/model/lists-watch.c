@@ -45,6 +45,8 @@ static const struct world_case watches[] = {
         {"watch: two more join, and a set", {START_VALUE, {OPS(NEXT), OPS(WATCH_A, NEXT), OPS(WATCH_A, NEXT), OPS(SET_A)},
                 .watched = 1}, 4, 2},
         {"watch: joins beside a commit", {START_PAIR, {OPS(WATCH_A, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2, .whole = true},
+        {"watch: joins beside a commit over what a cut needs", {START_KEPT, {OPS(WATCH_A, NEXT), OPS(TXN(.writes = KA), WORK)},
+                .focus = FOCUS_CUTS}, 2, 3},
         {"watch: joins where memory is full", {START_FULL, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .unit_count = 8}, 2, 2},
         {"watch: killed while it joins", {START_VALUE, {OPS(WATCH_A), OPS(WATCH_A, NEXT)}}, 2, 0, .crashes = 1, .crash_mask = 1,
                 .reaper = true},
@@ -82,6 +84,8 @@ static const struct world_case watches[] = {
                 .ring = RING_BARE, .magazine = 2}, 2, 2},
         {"watch: reads and holds beside two writers", {START_VALUE, {OPS(FIRST, FIRST), OPS(SET_A), OPS(SET_A, SET_A, WORK)},
                 .watched = 1, .magazine = 2, .setup_by = 2}, 3, 2},
+        {"watch: reads beside a commit while memory is short", {START_VALUE, {OPS(NEXT), OPS(TXN(.writes = KA), PRESS)}, .watched = 1,
+                .behind = 2, .focus = FOCUS_CUTS}, 2, 3},
         {"watch: holds while memory is short", {START_VALUE, {OPS(FIRST, FIRST), OPS(PRESS, SET_A, SET_A)}, .watched = 1, .behind = 2,
                 .magazine = 2, .setup_by = 1}, 2, 2},
         /* It sleeps. */

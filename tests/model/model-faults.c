@@ -210,6 +210,8 @@ static const struct {
         {SB_FAULT_RING_BACKWARDS, "watch: reads and holds beside two writers"},
         {SB_FAULT_RING_BEFORE_START, "watch: from before it began, cleared"},
         {SB_FAULT_WANTS_UNASKED, "drops: beside sets and prunes"},
+        {SB_FAULT_WATCH_OLD_BELOW, "watch: joins beside a commit over what a cut needs",
+                "watch: reads beside a commit while memory is short"},
         {SB_FAULT_ANCHOR_UNASKED, "drops: reads while memory is short"},
         {SB_FAULT_ANCHOR_UNHELD, "drops: reads while memory is short"},
         {SB_FAULT_DEPTH_LEFT_OUT, "depth: a deeper watch joins beside sets"},

@@ -112,12 +112,16 @@ static void watcher_let_go(struct sb_handle *handle, struct world_watch *watch)
 static enum sb_watched watcher_look(struct sb_handle *handle, struct world_watch *watch)
 {
         struct sb_op_change change = {0};
-        uint64_t last = watch->op.last;
+        uint64_t last = watch->op.last, done = model_noted(NOTE_DONE + watch->key);
         enum sb_watched watched;
 
         watcher_let_go(handle, watch);
         watched = sb_op_watch_look(handle, &watch->op, 0, 1, &change);
         watch->idle = watched == SB_WATCHED_NOTHING;
+        /* What was written before it looked is given, or said to be lost. */
+        if (watch->idle && !watch->drops && last < done)
+                model_fail("a look behind revision %lu found nothing, and %lu was written",
+                        (unsigned long)last, (unsigned long)done);
         if (watched == SB_WATCHED_CHANGE)
                 watcher_take(handle, watch, &change, last);
         if (watched == SB_WATCHED_LAPPED) {
