@@ -32,7 +32,8 @@
  * power failure left). With first_frame above 0, that batch's earlier frames are in them, too.
  *
  * A closed file is a backup: one that was written as a whole, and got its name behind that. What
- * its header promises was there once, so nothing of it can be called torn.
+ * its header promises was there once, so nothing of it can be called torn; and nothing is ever
+ * written behind its end.
  */
 #ifndef SB_WAL_FILE_H
 #define SB_WAL_FILE_H

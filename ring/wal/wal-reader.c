@@ -91,6 +91,12 @@ static void wal_reader_judge_promise(struct sb_wal_reader *reader)
                 "a frame is bad in a file that was closed behind it");
 }
 
+/* Whether something came to a closed file behind its end. Fault BACKUP_GROWTH_UNSEEN: none does. */
+static bool wal_reader_is_longer(const struct sb_wal_file *file, uint64_t size)
+{
+        return file->last_sequence && size > file->size && !SB_FAULT(BACKUP_GROWTH_UNSEEN);
+}
+
 /* Walks through one file. Return: 0: the cursor stands behind what counts of it, or there is
  * damage; -errno. */
 static int wal_reader_walk(struct sb_wal_reader *reader)
@@ -100,12 +106,13 @@ static int wal_reader_walk(struct sb_wal_reader *reader)
         enum sb_wal_found found;
         struct sb_wal_frame frame;
         struct stat status;
-        bool is_short;
+        bool is_short, is_long;
         int r;
 
         if (fstat(cursor->fd, &status) < 0)
                 return -errno;
         is_short = (uint64_t)status.st_size < file->size;
+        is_long = wal_reader_is_longer(file, (uint64_t)status.st_size);
         if (is_short)
                 file->size = (uint64_t)status.st_size; /* no reading goes beyond it */
         for (;;) {
@@ -125,10 +132,11 @@ static int wal_reader_walk(struct sb_wal_reader *reader)
         }
         /* No power failure does that; but what stands before its end is whole. Of any other file
          * the next one says whether something is missing. */
-        if (is_short && cursor->index + 1 == reader->file_count &&
+        if ((is_short || is_long) && cursor->index + 1 == reader->file_count &&
                 reader->end.ending != SB_WAL_DAMAGED)
                 wal_reader_damaged(reader, file->number, file->size,
-                        "the file is shorter than its header says");
+                        is_short ? "the file is shorter than its header says"
+                                 : "the file is longer than its header says");
         return 0;
 }
 

@@ -173,6 +173,7 @@
         X(PARTIAL_NAME_UNSYNCED, "a file is said to be made, and its name is in memory alone")     \
         X(PLACE_UNSYNCED, "the names that lead to a new bus may be in memory alone")               \
         X(BACKUP_END_UNCHECKED, "a backup without its last batches is taken for a torn log")       \
+        X(BACKUP_GROWTH_UNSEEN, "a backup with something behind its end is taken for whole")       \
         X(COPY_WITHOUT_FLOORS, "the log's copy of the bus ends without the floors of buckets")     \
         X(DURABLE_UNTOLD, "the log wakes no client that waits for it")                             \
         X(DURABLE_UNASKED, "a client sleeps without another look at what is durable")              \

@@ -379,6 +379,7 @@ static const struct {
         {SB_FAULT_COPY_WITHOUT_FLOORS, "tests/api/api-faults"},
         {SB_FAULT_BACKUP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_BACKUP_END_UNCHECKED, "tests/unit/unit-faults"},
+        {SB_FAULT_BACKUP_GROWTH_UNSEEN, "tests/unit/unit-faults"},
         {SB_FAULT_DURABLE_UNTOLD, "tests/unit/unit-faults"},
         {SB_FAULT_DURABLE_UNASKED, "tests/unit/unit-faults"},
         {SB_FAULT_REST_TAKEN_FIRST, "tests/kill/kill-starts-faults"},

@@ -838,6 +838,26 @@ static void test_a_closed_file_has_all_that_it_promises_or_is_damaged(void)
         end_log();
 }
 
+static void test_a_closed_file_that_has_grown_is_damaged(void)
+{
+        CHECK(begin_log(SB_WAL_AUTO, 64 << 10, 4000));
+        CHECK_EQ(write_shapes("0000"), 0);
+        CHECK(truncate_file(NAME_1, (64 << 10) + 1) == 0);
+        /* One that an agentd goes on with may be any length. */
+        CHECK_EQ(ending_of(0), SB_WAL_CLEAN);
+        CHECK_EQ(ending_of(4), SB_WAL_DAMAGED);
+        CHECK(story.end.file == 1 && story.end.offset == 64 << 10 &&
+                strstr(story.end.what, "long"));
+        CHECK(story.end.cut == 40 && story.count == 4);
+        /* What comes behind it is no part of it. */
+        CHECK(truncate_file(NAME_1, 64 << 10) == 0);
+        CHECK_EQ(ending_of(4), SB_WAL_CLEAN);
+        CHECK(change_header(104, 4));
+        CHECK_EQ(write_shapes("50"), 0);
+        CHECK(truncate_file(NAME_1, (64 << 10) + 1) == 0 && reads_back(6));
+        end_log();
+}
+
 static void test_a_log_goes_on_behind_a_closed_file(void)
 {
         CHECK(begin_log(SB_WAL_AUTO, 64 << 10, 4000));
@@ -1061,6 +1081,7 @@ int main(int argc, char **argv)
         RUN(test_frames_are_handed_out_as_they_are);
         RUN(test_one_file_is_a_log_under_any_name);
         RUN(test_a_closed_file_has_all_that_it_promises_or_is_damaged);
+        RUN(test_a_closed_file_that_has_grown_is_damaged);
         RUN(test_a_log_goes_on_behind_a_closed_file);
         RUN(test_entries_are_announced_before_they_are_handed_out);
         RUN(test_entries_that_lie_are_refused);
