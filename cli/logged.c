@@ -528,6 +528,10 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "wal-0000000000000001 into an empty directory DIR: `agentd -b DIR "
                         "--durability batched --recover-to %" PRIu64 "`",
                         logged->sum.cut);
+        else if (logged->single && !logged->end.offset)
+                snprintf(ret, size,
+                        "this is no backup, or one of which the beginning was changed or cut off: "
+                        "take another copy of it, or another backup");
         else if (logged->single)
                 snprintf(ret, size,
                         "this backup was changed since it was written, and what is whole of it is "

@@ -23,8 +23,10 @@
 #include "cli/partial.h"
 #include "cli/progress.h"
 #include "ring/wal/wal-file.h"
+#include "ring/wal/wal-frame.h"
 
 #define HEAD_MAX  16384             /* bytes of a dump's first line, which has a prefix alone */
+#define BEGINS    16                /* bytes that all headers of a log's files begin with */
 #define PIPED_MAX ((size_t)1 << 30) /* bytes of a line that comes through a pipe */
 
 /* Print a line, with what is no printable ASCII escaped. */
@@ -185,6 +187,7 @@ struct verify_dump {
         struct cli_lines lines;
         struct cli_dumped dumped;
         struct cli_progress progress;
+        bool neither; /* it begins as no dump does; as a backup does neither, or it were read so */
         char wrong[320];
 };
 
@@ -192,6 +195,27 @@ static int verify_wrong(struct verify_dump *dump, const char *wrong)
 {
         snprintf(dump->wrong, sizeof(dump->wrong), "%s", wrong);
         return SB_E_NOT_FOUND;
+}
+
+/* Look whether it begins as a dump does, before its first line is read, which changes it in place.
+ */
+static void verify_look_at_beginning(struct verify_dump *dump)
+{
+        static const char begins[] = "{\"statebus_dump\"";
+        const struct cli_lines *lines = &dump->lines;
+        size_t len = lines->len < sizeof(begins) - 1 ? lines->len : sizeof(begins) - 1;
+
+        dump->neither = len == 0 || memcmp(lines->bytes, begins, len) != 0;
+}
+
+/* Of what is not even the beginning of a dump no line is named. */
+static int verify_wrong_kind(struct verify_dump *dump)
+{
+        dump->line_number = 0;
+        return verify_wrong(dump,
+                dump->lines.len == 0 ? "neither a backup nor a dump: it is empty"
+                                     : "neither a backup nor a dump: its first bytes are those of "
+                                       "neither");
 }
 
 /* Read the whole dump. Return: 0: it is whole; SB_E_NOT_FOUND: dump->wrong says why it is not;
@@ -207,6 +231,10 @@ static int verify_read_dump(struct verify_dump *dump)
         for (;;) {
                 dump->line_number++;
                 r = cli_lines_next(&dump->lines, &line, &len, &whole);
+                if (dump->line_number == 1)
+                        verify_look_at_beginning(dump);
+                if (dump->neither && (r >= 0 || r == -EMSGSIZE))
+                        return verify_wrong_kind(dump);
                 if (r == SB_E_NOT_FOUND)
                         break;
                 if (r == -EMSGSIZE && dump->line_number == 1)
@@ -229,6 +257,18 @@ static int verify_read_dump(struct verify_dump *dump)
         return cli_dumped_finish(&dump->dumped) == 0 ? 0 : verify_wrong(dump, dump->dumped.wrong);
 }
 
+/* What a file is that is no dump, and what to do about it. */
+static void verify_print_neither(const struct verify_dump *dump)
+{
+        verify_print("damaged: %s is %s", dump->name, dump->wrong);
+        if (dump->file_bytes == 0 && dump->lines.len != 0)
+                verify_print("a backup is verified by the name of its file: through a pipe only a "
+                             "dump can be");
+        verify_print("if it was one, it was cut off or changed, and neither `agentctl "
+                     "restore-from` nor `agentctl load` takes it. Take another copy of it, or make "
+                     "it again");
+}
+
 static void verify_print_dump(const struct verify_dump *dump, bool whole)
 {
         char bytes[32];
@@ -249,6 +289,8 @@ static void verify_print_dump(const struct verify_dump *dump, bool whole)
                 verify_print("whole: a dump of %" PRIu64 " key%s and %" PRIu64 " rule%s, %s",
                         dump->dumped.keys, verify_plural(dump->dumped.keys), dump->dumped.rules,
                         verify_plural(dump->dumped.rules), cli_bytes_words(dump->bytes, bytes));
+        } else if (dump->neither) {
+                verify_print_neither(dump);
         } else {
                 if (dump->line_number != 0)
                         verify_print("damaged: %s, line %" PRIu64 ": %s", dump->name,
@@ -266,14 +308,23 @@ static int verify_fail_file(const char *name, int error)
         return CLI_FAILED;
 }
 
-/* Whether the open file begins like one of a log's, or was to become one. */
+/* Whether the open file begins as one of a log's does, or was to become one: of a beginning that
+ * was changed a part is enough, and of one that was cut off what there is. */
 static bool verify_is_of_log(int fd, const struct stat *status)
 {
-        char begins[sizeof(SB_WAL_FILE_MAGIC) - 1];
+        static const struct sb_wal_file any = {0};
+        unsigned char header[SB_WAL_BLOCK], begins[BEGINS];
+        ssize_t len;
 
-        return S_ISREG(status->st_mode) &&
-               pread(fd, begins, sizeof(begins), 0) == (ssize_t)sizeof(begins) &&
-               (memcmp(begins, SB_WAL_FILE_MAGIC, sizeof(begins)) == 0 || cli_partial_is(fd));
+        if (!S_ISREG(status->st_mode))
+                return false;
+        len = pread(fd, begins, sizeof(begins), 0);
+        sb_wal_file_encode(&any, header);
+        if (len < (ssize_t)sizeof(begins))
+                return len > 0 && memcmp(begins, header, (size_t)len) == 0;
+        return memcmp(begins, header, BEGINS / 2) == 0 ||
+               memcmp(begins + BEGINS / 2, header + BEGINS / 2, BEGINS / 2) == 0 ||
+               cli_partial_is(fd);
 }
 
 static int verify_dump(const struct cli *cli, int fd, const char *name, const struct stat *status)

@@ -194,9 +194,11 @@ static int wal_reader_find_end(struct sb_wal_reader *reader)
 
 /* ---- opening ---- */
 
-/* Takes what the header says into the list. Return: whether the log can be read on. */
+/* Takes what the header says into the list; @size: of the file. Return: whether the log can be read
+ * on. */
 static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number,
-        enum sb_wal_header header, const struct sb_wal_file *file, const unsigned char *id)
+        enum sb_wal_header header, const struct sb_wal_file *file, off_t size,
+        const unsigned char *id)
 {
         if (header == SB_WAL_HEADER_GOOD && file->number == number) {
                 if (!reader->file_count) {
@@ -215,7 +217,10 @@ static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number
         else if (header == SB_WAL_HEADER_OTHER_ENDIAN)
                 reader->end.ending = SB_WAL_OTHER_ENDIAN;
         else
-                wal_reader_damaged(reader, number, 0, "the file's header is bad");
+                wal_reader_damaged(reader, number, 0,
+                        !size                 ? "the file is empty"
+                        : size < SB_WAL_BLOCK ? "the file ends within its header"
+                                              : "the file's header is bad");
         return false;
 }
 
@@ -229,6 +234,7 @@ static int wal_reader_take_headers(
 
         for (size_t i = 0; i < names->number_count && on; i++) {
                 enum sb_wal_header header = SB_WAL_HEADER_BAD;
+                struct stat status = {.st_size = SB_WAL_BLOCK};
                 struct sb_wal_file file = {0};
                 int fd = -1, r;
 
@@ -237,11 +243,13 @@ static int wal_reader_take_headers(
                         if (i + 1 == names->number_count)
                                 (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
                         r = sb_wal_file_read_header(fd, &file, &header, &reader->end.version);
+                        (void)fstat(fd, &status); /* for the words alone */
                         close(fd);
                 }
                 if (r && r != -EBADMSG)
                         return r;
-                on = wal_reader_take_header(reader, names->numbers[i], header, &file, id);
+                on = wal_reader_take_header(
+                        reader, names->numbers[i], header, &file, status.st_size, id);
         }
         return 0;
 }
