@@ -335,7 +335,8 @@ static int logged_read(struct cli_logged *logged)
         if (r)
                 return r == -ENOENT ? -ESTALE : r;
         logged->end = *sb_wal_reader_end(logged->reader);
-        if (logged->end.ending > SB_WAL_DAMAGED && !logged->single)
+        if (logged->end.ending > SB_WAL_DAMAGED && logged->end.ending != SB_WAL_NO_FILE &&
+                !logged->single)
                 logged_find_other(logged);
         if (logged->end.ending == SB_WAL_CLEAN && logged->files != 0 && !logged->single &&
                 !logged->end.passed)
@@ -420,6 +421,7 @@ static const char *const logged_states[] = {
         [SB_WAL_OTHER_VERSION] = "other version",
         [SB_WAL_OTHER_ENDIAN] = "other byte order",
         [SB_WAL_OTHER_BUS] = "other bus",
+        [SB_WAL_NO_FILE] = "no file",
 };
 
 bool cli_logged_costs_nothing(const struct cli_logged *logged)
@@ -490,6 +492,9 @@ const char *cli_logged_words(const struct cli_logged *logged)
                 break;
         case SB_WAL_OTHER_BUS:
                 snprintf(words, sizeof(words), "%s is of another bus than %s", name, first);
+                break;
+        case SB_WAL_NO_FILE:
+                snprintf(words, sizeof(words), "%s is %s, and no file of a log", name, end->what);
                 break;
         }
         return words;
@@ -584,6 +589,12 @@ const char *cli_logged_advice(const struct cli_logged *logged)
                 snprintf(advice, size,
                         "nothing of it was read: keep the files wal-* of one bus in %s, and move "
                         "those of the other away",
+                        logged->directory);
+                break;
+        case SB_WAL_NO_FILE:
+                snprintf(advice, size,
+                        "nothing of the log was read: a person or a program has put it into %s. "
+                        "Move it away, or bring the file back that had this name, and ask again",
                         logged->directory);
                 break;
         }

@@ -56,8 +56,8 @@ struct cli_logged {
 int cli_logged_open(const char *name, struct cli_logged *ret);
 void cli_logged_close(struct cli_logged *logged);
 
-/* The state of the log as a word: whole, torn, damaged, other version, other byte order, other bus.
- * Static text. */
+/* The state of the log as a word: whole, torn, damaged, other version, other byte order, other bus,
+ * no file. Static text. */
 const char *cli_logged_state(const struct cli_logged *logged);
 /* Whether it is damaged, but where it has pieces of a copy of the bus alone, which agentd passes
  * over. */

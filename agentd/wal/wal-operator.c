@@ -98,8 +98,14 @@ void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size)
 void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end)
 {
         const char *directory = config->place.directory;
+        char name[SB_WAL_FILE_NAME_MAX];
 
-        if (end->ending == SB_WAL_OTHER_VERSION)
+        sb_wal_file_name(end->file, name);
+        if (end->ending == SB_WAL_NO_FILE)
+                sb_log("in the directory of the log %s, %s is %s, and no file of the log: move it "
+                       "away, or bring the file back that had this name; nothing is done",
+                        directory, name, end->what);
+        else if (end->ending == SB_WAL_OTHER_VERSION)
                 sb_log("the log in %s has format version %u, and this agentd reads version %u: "
                        "take the agentd that wrote it",
                         directory, end->version, SB_WAL_VERSION);

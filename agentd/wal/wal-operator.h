@@ -22,7 +22,8 @@ void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last
 bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd);
 
 /* What a start says when a log cannot be brought back, at batch @sequence, with -errno; when the
- * segment is larger than --size; and of a log that another program, machine or bus has written. */
+ * segment is larger than --size; and of a log that another program, machine or bus has written, or
+ * of which a file is none. */
 void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r);
 void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size);
 void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end);

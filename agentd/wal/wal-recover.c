@@ -456,6 +456,7 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         case SB_WAL_OTHER_VERSION:
         case SB_WAL_OTHER_ENDIAN:
         case SB_WAL_OTHER_BUS:
+        case SB_WAL_NO_FILE:
                 sb_wal_operator_say_foreign(recover->config, end);
         }
         return false;

@@ -13,6 +13,7 @@ enum sb_wal_ending {
         SB_WAL_OTHER_VERSION, /* of the format: `version` against SB_WAL_VERSION; nothing is read */
         SB_WAL_OTHER_ENDIAN,  /* written on a machine of the other byte order; nothing is read */
         SB_WAL_OTHER_BUS,     /* nothing is read */
+        SB_WAL_NO_FILE, /* what has the name of `file` is `what`, and no file; nothing is read */
 };
 
 /* How the log ends. */
@@ -23,7 +24,7 @@ struct sb_wal_end {
         uint64_t sequence, cut; /* of the last one; without any: of the one before the first file */
         uint64_t file, offset;  /* where the bad place is, or the torn batch begins; file 0: none */
         uint64_t dropped;       /* bytes of the torn batch, as far as they can be seen */
-        const char *what;       /* of damage: a sentence, static */
+        const char *what;       /* of damage: a sentence; of what is no file: what it is; static */
         uint64_t passed; /* damaged batches that cost nothing: they have pieces of a copy alone */
         uint64_t passed_file, passed_offset; /* where the first one of them is bad */
         uint32_t version;

@@ -147,8 +147,8 @@ int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd)
         sb_wal_file_name(number, name);
         /* A FIFO under this name would let the caller wait for ever. */
         fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd < 0)
-                return errno == ELOOP ? -EBADMSG : -errno;
+        if (fd < 0) /* of a link, a socket, a device that is not there */
+                return errno == ELOOP || errno == ENXIO || errno == ENODEV ? -EBADMSG : -errno;
         if (fstat(fd, &status) < 0)
                 r = -errno;
         else if (!S_ISREG(status.st_mode))
@@ -158,6 +158,30 @@ int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd)
         else
                 *ret_fd = fd;
         return r;
+}
+
+const char *sb_wal_file_other_kind(int directory_fd, uint64_t number)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct stat status;
+
+        sb_wal_file_name(number, name);
+        if (fstatat(directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return NULL; /* what opens it says why */
+        switch (status.st_mode & S_IFMT) {
+        case S_IFREG:
+                return NULL;
+        case S_IFDIR:
+                return "a directory";
+        case S_IFLNK:
+                return "a symbolic link";
+        case S_IFIFO:
+                return "a FIFO";
+        case S_IFSOCK:
+                return "a socket";
+        default:
+                return "a device";
+        }
 }
 
 /* Whether @name is @prefix and @digits hexadecimal digits, as they are written here. */

@@ -83,6 +83,9 @@ int sb_wal_file_read_header(
         int fd, struct sb_wal_file *ret, enum sb_wal_header *ret_header, uint32_t *ret_version);
 /* Opens the file @number to be read. Return: 0; -errno; -EBADMSG: it is no ordinary file. */
 int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd);
+/* What has the name of the file @number, if it is no ordinary file: "a FIFO", "a directory" and so
+ * on, static text; else NULL. It is not opened. */
+const char *sb_wal_file_other_kind(int directory_fd, uint64_t number);
 /* Lists the log's files; numbers come in their order. Return: 0: sb_wal_file_list_end() frees the
  * list; -errno. */
 int sb_wal_file_list(int directory_fd, struct sb_wal_names *ret);

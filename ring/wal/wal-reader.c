@@ -224,6 +224,23 @@ static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number
         return false;
 }
 
+/* What has the name of a file and is none is no damage: a person or a program has put it there, and
+ * can take it away. So it is looked for before anything is opened. */
+static bool wal_reader_finds_other_kind(
+        struct sb_wal_reader *reader, const struct sb_wal_names *names)
+{
+        struct sb_wal_end *end = &reader->end;
+
+        for (size_t i = 0; reader->file_fd < 0 && i < names->number_count && !end->what; i++) {
+                end->what = sb_wal_file_other_kind(reader->directory_fd, names->numbers[i]);
+                if (end->what) {
+                        end->ending = SB_WAL_NO_FILE;
+                        end->file = names->numbers[i];
+                }
+        }
+        return end->what;
+}
+
 /* Reads the headers of all files, up to one that cannot be read on from. What the machine keeps in
  * memory of the last file is let go of first, where it can be: after a failed sync that may be
  * something that never came to the disk. Return: 0, -errno. */
@@ -339,7 +356,11 @@ static int wal_reader_read(struct sb_wal_reader *reader, const unsigned char *id
         reader->file_count = 0;
         reader->is_from = false;
         r = wal_reader_make_room(reader, names.number_count);
-        r = r ? r : wal_reader_take_headers(reader, &names, id);
+        if (r || wal_reader_finds_other_kind(reader, &names)) {
+                sb_wal_file_list_end(&names);
+                return r;
+        }
+        r = wal_reader_take_headers(reader, &names, id);
         r = r ? r : wal_reader_find_all(reader, first_offset);
         sb_wal_file_list_end(&names);
         return r;

@@ -15,6 +15,7 @@
  *               that says what must be before it, is nothing that a power failure leaves. A file
  *               that is shorter than its header says, a closed one that is longer, a missing file
  *               and a gap in the sequence are neither. Batches before the damage are handed out.
+ * Where a name of the log's is no file but a FIFO, a link or the like, nothing is read: NO_FILE.
  * A damaged batch that has no change is passed over, and is no end (wal-cursor.h): the one behind
  * it goes on from the cut of the one before. A visit hands out nothing of it, so sequences are
  * missing where pieces of a copy are. What cannot be told apart: the last batch of all that rots

@@ -6,13 +6,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-frame.h"
+#include "ring/wal/wal-reader.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
+
+#define NAME_2 "wal-0000000000000002"
 
 static char path[64];
 static int dir;
@@ -166,6 +173,43 @@ static void test_the_files_of_a_run_of_batches_are_found_by_their_headers(void)
         scratch_remove(dir, path);
 }
 
+/* Whether a reader says that file 2 is no file, but that, and leaves it there. */
+static bool is_named(const char *kind)
+{
+        struct sb_wal_reader *reader = NULL;
+        const struct sb_wal_end *end;
+        bool named = !sb_wal_reader_open(dir, NULL, &reader);
+        int fd;
+
+        end = named ? sb_wal_reader_end(reader) : NULL;
+        named = named && end->ending == SB_WAL_NO_FILE && end->file == 2 &&
+                !strcmp(end->what, kind) && !end->hash_seed && !end->sequence;
+        sb_wal_reader_close(reader);
+        if (sb_wal_file_open(dir, 2, &fd) != -EBADMSG)
+                return false;
+        return !unlinkat(dir, NAME_2, strcmp(kind, "a directory") ? 0 : AT_REMOVEDIR) && named;
+}
+
+static void test_what_is_no_file_is_no_damage_and_is_named(void)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && make_from(1, 1) && make_from(3, 5));
+        CHECK(!symlinkat("wal-0000000000000001", dir, NAME_2) && is_named("a symbolic link"));
+        CHECK(!symlinkat("nowhere", dir, NAME_2) && is_named("a symbolic link"));
+        CHECK(!mkfifoat(dir, NAME_2, 0600) && is_named("a FIFO"));
+        CHECK(!mkdirat(dir, NAME_2, 0700) && is_named("a directory"));
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" NAME_2, dir);
+        CHECK(!bind(fd, (struct sockaddr *)&address, sizeof(address)) && is_named("a socket"));
+        close(fd);
+        /* Damage before it does not hide it. */
+        CHECK(!unlinkat(dir, "wal-0000000000000001", 0) && make("wal-0000000000000001"));
+        CHECK(!mkfifoat(dir, NAME_2, 0600) && is_named("a FIFO"));
+        scratch_remove(dir, path);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -174,5 +218,6 @@ int main(int argc, char **argv)
         RUN(test_a_directory_that_cannot_be_read_to_its_end_is_no_shorter_log);
         RUN(test_behind_a_payload_a_frame_is_zero);
         RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
+        RUN(test_what_is_no_file_is_no_damage_and_is_named);
         return test_end();
 }

@@ -479,12 +479,6 @@ static void test_a_short_a_missing_and_a_foreign_file_are_damage(void)
         CHECK(!story_read(dir, &story) && !story.wrong);
         CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
         CHECK_EQ(story.end.file, 2);
-        CHECK(!unlinkat(dir, NAME_2, 0) && !symlinkat("aside", dir, NAME_2));
-        CHECK(!story_read(dir, &story) && !story.wrong);
-        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
-        CHECK(!unlinkat(dir, NAME_2, 0) && !mkfifoat(dir, NAME_2, 0600));
-        CHECK(!story_read(dir, &story) && !story.wrong);
-        CHECK_EQ(story.end.ending, SB_WAL_DAMAGED);
         CHECK(!renameat(dir, "aside", dir, NAME_2));
         CHECK(reads_back(8));
         CHECK(!truncate_file(NAME_2, 10000));
