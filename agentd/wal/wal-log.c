@@ -95,15 +95,18 @@ static int wal_log_open_writer(struct sb_wal_log *log)
         return 0;
 }
 
-/* Files were removed. Where the directory was, too, the log goes on in the one that is there now,
- * as
- * if it began, and so without what it knew of files. Return: 0, -errno. */
+/* Files were removed, or the log has trouble of any kind: so has one whose directory was removed
+ * before it had a file there, or while it could write none. Where the directory was, the log goes
+ * on
+ * in the one that is there now, as if it began, and so without what it knew of files. Return: 0,
+ * -errno. */
 static int wal_log_find_home(struct sb_wal_log *log)
 {
         int r;
 
-        if (!log->nameless || !sb_wal_lock_is_homeless(log->directory_fd))
+        if ((!log->nameless && !log->failed) || !sb_wal_lock_is_homeless(log->directory_fd))
                 return 0;
+        log->nameless = true;
         log->reason = SB_WAL_LOCK_HOMELESS;
         r = sb_wal_lock_again(log->config->place.directory, log->directory_fd);
         if (!r)
@@ -472,11 +475,13 @@ static void wal_log_fault_early(struct sb_wal_log *log)
 /* How the batch went, or a look. */
 static void wal_log_note_failed(struct sb_wal_log *log, int r)
 {
+        bool homeless = r && sb_wal_lock_is_homeless(log->directory_fd);
+
         log->failed = r;
-        if (!r || !sb_wal_writer_lacks(log->writer, UINT64_MAX, 0))
+        if (!r || (!homeless && !sb_wal_writer_lacks(log->writer, UINT64_MAX, 0)))
                 return;
         log->nameless = true;
-        log->reason = sb_wal_lock_is_homeless(log->directory_fd) ? SB_WAL_LOCK_HOMELESS : NAMELESS;
+        log->reason = homeless ? SB_WAL_LOCK_HOMELESS : NAMELESS;
 }
 
 int sb_wal_log_batch(struct sb_wal_log *log)
