@@ -130,6 +130,11 @@ static void directory_say_taken(const struct sb_place *place)
         if (!sb_place_supervisor(place, &pid))
                 sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it",
                         (int)pid, place->directory, place->directory);
+        else if (!sb_place_homeless(place, &pid))
+                sb_log("agentd with pid %d holds %s: its own directory was removed, and its log "
+                       "goes on in this one, but no client can attach. `kill %d` ends it when all "
+                       "is saved there; then start it again",
+                        (int)pid, place->directory, (int)pid);
         else
                 sb_log("another agentd is just starting on %s", place->directory);
 }
@@ -174,6 +179,7 @@ static int directory_take_lock(const struct sb_place *place, int directory_fd, i
                 close(fd);
                 return -1;
         }
+        (void)!ftruncate(fd, 0); /* what another agentd has said there */
         *ret = fd;
         return 0;
 }

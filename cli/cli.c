@@ -137,15 +137,29 @@ static int cli_fail_detached(const struct cli *cli, const char *what)
         return CLI_FAILED;
 }
 
+static int cli_fail_unserved(const struct cli *cli)
+{
+        pid_t pid;
+
+        if (sb_admin_homeless(cli->bus, &pid) == 0)
+                cli_say("no client reaches agentd (pid %d), which has its log in %s: its own "
+                        "directory was removed. `kill %d` ends it when all is saved there; then "
+                        "start it "
+                        "again",
+                        (int)pid, cli_directory_of(cli), (int)pid);
+        else
+                cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
+                        cli_directory_of(cli), cli_bus_words(cli));
+        return CLI_NO_AGENTD;
+}
+
 int cli_fail(const struct cli *cli, const char *what, int result)
 {
         const char *words = cli_bus_words(cli);
 
         switch (result) {
         case -ECONNREFUSED:
-                cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
-                        cli_directory_of(cli), words);
-                return CLI_NO_AGENTD;
+                return cli_fail_unserved(cli);
         case SB_E_NOT_FOUND:
                 cli_say("%s: the key has no value", what);
                 return CLI_NOT_FOUND;

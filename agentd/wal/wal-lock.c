@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -52,7 +53,17 @@ static int wal_lock_take(int directory_fd, const char *name)
         return r ? r : fd;
 }
 
-int sb_wal_lock_again(const char *directory, int directory_fd)
+/* What finds the lock held is told by which agentd: it is no supervisor's lock. */
+static void wal_lock_say_holder(int lock_fd, pid_t supervisor)
+{
+        char text[64];
+        int len = snprintf(text, sizeof(text), "%d " SB_PLACE_HOMELESS "\n", (int)supervisor);
+
+        if (!ftruncate(lock_fd, 0))
+                (void)!pwrite(lock_fd, text, (size_t)len, 0);
+}
+
+int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor)
 {
         int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         int serve = -1, write = -1, r = 0;
@@ -70,6 +81,8 @@ int sb_wal_lock_again(const char *directory, int directory_fd)
                 r = write = wal_lock_take(fd, SB_PLACE_WRITER);
         if (r >= 0 && dup2(fd, directory_fd) < 0)
                 r = -errno;
+        if (r >= 0)
+                wal_lock_say_holder(serve, supervisor);
         if (r < 0 && serve >= 0)
                 close(serve);
         if (r < 0 && write >= 0)

@@ -8,6 +8,7 @@
 #define SB_WAL_LOCK_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* What is said of a log that has lost its directory. */
 #define SB_WAL_LOCK_HOMELESS                                                                       \
@@ -21,8 +22,10 @@ int sb_wal_lock(const char *directory, int directory_fd);
 /* Whether the directory that is open was removed. One that was renamed was not. */
 bool sb_wal_lock_is_homeless(int directory_fd);
 /* Where one of that name is there again: have @directory_fd be that one, and hold its locks as long
- * as this process lives, so that no other agentd serves a bus there, and no log is written. Return:
- * 0; -ENOENT: there is none; -EBUSY: another agentd has it; -errno. */
-int sb_wal_lock_again(const char *directory, int directory_fd);
+ * as this process lives, so that no other agentd serves a bus there, and no log is written. The
+ * lock
+ * names @supervisor, for sb_place_homeless(). Return: 0; -ENOENT: there is none; -EBUSY: another
+ * agentd has it; -errno. */
+int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor);
 
 #endif

@@ -95,11 +95,10 @@ static int wal_log_open_writer(struct sb_wal_log *log)
         return 0;
 }
 
-/* Files were removed, or the log has trouble of any kind: so has one whose directory was removed
- * before it had a file there, or while it could write none. Where the directory was, the log goes
- * on
- * in the one that is there now, as if it began, and so without what it knew of files. Return: 0,
- * -errno. */
+/* Files were removed, or the log has trouble of any kind: so has one of which the
+ * directory was removed before it had a file there, or while it could write none. Where the
+ * directory was, the log goes on in the one that is there now, as if it began, and so without what
+ * it knew of files. Return: 0, -errno. */
 static int wal_log_find_home(struct sb_wal_log *log)
 {
         int r;
@@ -108,7 +107,9 @@ static int wal_log_find_home(struct sb_wal_log *log)
                 return 0;
         log->nameless = true;
         log->reason = SB_WAL_LOCK_HOMELESS;
-        r = sb_wal_lock_again(log->config->place.directory, log->directory_fd);
+        /* Relaxed: a number for people. */
+        r = sb_wal_lock_again(log->config->place.directory, log->directory_fd,
+                (pid_t)sb_load_relaxed(&log->handle.segment.super->supervisor));
         if (!r)
                 log->writer = sb_wal_writer_close(log->writer);
         return r;

@@ -275,6 +275,15 @@ int sb_admin_supervisor(const char *bus, pid_t *ret_pid)
         return r != 0 ? r : sb_place_supervisor(&place, ret_pid);
 }
 
+int sb_admin_homeless(const char *bus, pid_t *ret_pid)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_place_homeless(&place, ret_pid);
+}
+
 int sb_admin_served(const char *bus)
 {
         struct sb_place place;

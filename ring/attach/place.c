@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -133,18 +134,28 @@ int sb_place_address(
         return 0;
 }
 
-int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
+/* Return: a descriptor of the lock; -ESRCH: there is none; -errno. */
+static int place_open_lock(const struct sb_place *place)
 {
-        struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
         char path[SB_PLACE_MAX + 16];
         size_t at;
-        int fd, r;
+        int fd;
 
         at = place_append(path, sizeof(path), 0, place->directory);
         (void)place_append(path, sizeof(path), at, "/" SB_PLACE_LOCK);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0)
                 return errno == ENOENT || errno == ENOTDIR ? -ESRCH : -errno;
+        return fd;
+}
+
+int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
+{
+        struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+        int fd = place_open_lock(place), r;
+
+        if (fd < 0)
+                return fd;
         if (fcntl(fd, F_GETLK, &holder) < 0) {
                 r = -errno;
         } else if (holder.l_type != F_UNLCK) {
@@ -152,6 +163,27 @@ int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
                 r = 0;
         } else {
                 r = -ESRCH;
+        }
+        close(fd);
+        return r;
+}
+
+int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid)
+{
+        char text[64] = "", *end;
+        int fd = place_open_lock(place), r = -ESRCH;
+        long pid;
+
+        if (fd < 0)
+                return fd;
+        if (read(fd, text, sizeof(text) - 1) < 0)
+                text[0] = 0;
+        pid = strtol(text, &end, 10);
+        /* The text of one that has ended may stay; its lock does not. */
+        if (pid > 0 && !strncmp(end, " " SB_PLACE_HOMELESS, sizeof(SB_PLACE_HOMELESS)) &&
+                flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+                *ret_pid = (pid_t)pid;
+                r = 0;
         }
         close(fd);
         return r;

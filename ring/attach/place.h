@@ -63,6 +63,14 @@ int sb_place_address(
  * starting; -errno. */
 int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
 
+/* Where a bus's directory was removed and made again, its agentd writes this into the lock of the
+ * new one, behind its supervisor's pid: its log goes on there, but no client finds it. */
+#define SB_PLACE_HOMELESS "homeless"
+
+/* Says which process is the supervisor of such an agentd, if one holds the directory. Return: 0;
+ * -ESRCH: none does; -errno. */
+int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid);
+
 /* Says whether a process was killed, or ends, and waits for the kernel to take its memory back: for
  * a large bus that takes hundreds of milliseconds, and it holds its locks until then. False where
  * there is no /proc. */
