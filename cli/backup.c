@@ -236,6 +236,11 @@ static int backup_read(struct backup *backup, const char *name)
         }
         if (logged->files == 0 || logged->batch_count == 0)
                 return backup_say_empty(backup);
+        if (logged->supervisor && strcmp(backup->command, "backup") != 0)
+                cli_say("%s: agentd (pid %d) serves %s: what it has on the disk by now is taken. "
+                        "`agentctl -b %s backup FILE` has all that was written before it, too",
+                        backup->command, (int)logged->supervisor, logged->directory,
+                        logged->directory);
         if (logged->end.ending == SB_WAL_TORN && !logged->supervisor)
                 cli_say("%s: the last batch of %s is not whole (%s): it is left out, as agentd "
                         "does; a power failure leaves that",
