@@ -533,7 +533,7 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "wal-0000000000000001 into an empty directory DIR: `agentd -b DIR "
                         "--durability batched --recover-to %" PRIu64 "`",
                         logged->sum.cut);
-        else if (logged->single && !logged->end.offset)
+        else if (logged->single && !logged->end.offset && !logged->batch_count)
                 snprintf(ret, size,
                         "this is no backup, or one of which the beginning was changed or cut off: "
                         "take another copy of it, or another backup");
