@@ -313,6 +313,7 @@ static void look_print_check_json(const struct sb_check_report *report)
         cli_json_number("keys_deleted", report->keys_deleted);
         cli_json_number("versions", report->versions);
         cli_json_number("nodes", report->nodes);
+        cli_json_number("branches", report->branches);
         cli_json_number("blocks_used", report->blocks_used);
         cli_json_number("blocks_waiting", report->blocks_waiting);
         cli_json_number("blocks_private", report->blocks_private);
@@ -324,7 +325,6 @@ static void look_print_check_json(const struct sb_check_report *report)
         cli_json_number("clients", report->clients);
         cli_json_number("guards", report->guards);
         cli_json_number("snapshots", report->snapshots);
-        cli_json_number("levels_unseen", report->levels_unseen);
         cli_json_end();
 }
 
@@ -360,10 +360,6 @@ int cli_check(struct cli *cli)
                         putchar('\n');
                 }
         }
-        if (report.levels_unseen != 0)
-                cli_say("%" PRIu64 " levels of the ordered index were not looked at to the end: "
-                        "clients make and remove keys too fast. Try again",
-                        report.levels_unseen);
         if (report.problem_count == 0)
                 return CLI_DONE;
         cli_say("the segment has %u problems: please report them with agentd's log; `agentctl "

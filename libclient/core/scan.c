@@ -291,7 +291,7 @@ int sb_scan_seek_end(struct sb_scan *scan)
         r = scan_check(scan);
         if (r != 0)
                 return r;
-        sb_scan_step_forget(scan);
+        sb_scan_place_forget(scan);
         sb_scan_stand_at_end(scan);
         return 0;
 }
@@ -308,14 +308,13 @@ static int scan_stand(struct sb_scan *scan, struct sb_bytes key, bool behind)
         r = scan_check(scan);
         if (r != 0)
                 return r;
-        sb_scan_step_forget(scan);
+        sb_scan_place_forget(scan);
         /* Below all keys of the scan it stands before the first one. */
         if (key.len == 0 ||
                 sb_bytes_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
                 sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
         else
                 sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, behind);
-        scan->sought = true;
         return 0;
 }
 

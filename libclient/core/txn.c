@@ -365,12 +365,13 @@ static void txn_name_conflict(struct sb_txn *txn, const void *key, uint32_t key_
 static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
 {
         struct sb_handle *handle = &txn->bus->handle;
-        struct sb_node *node = sb_order_seek(handle, txn->conflict, txn->conflict_len, after);
+        struct sb_order_cursor cursor;
+        struct sb_node *node =
+                sb_order_first(handle, txn->conflict, txn->conflict_len, after, &cursor);
 
         for (uint32_t steps = 0; node; steps++) {
                 struct sb_node_key key = sb_node_key(&handle->segment, node);
                 struct sb_version *version;
-                bool gone;
 
                 /* Keys ascend; in a damaged segment the walk could go round for ever. */
                 if (key.bytes && (after || steps) &&
@@ -389,9 +390,9 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
                         txn_name_conflict(txn, key.bytes, key.len);
                         return true;
                 }
-                node = sb_order_next(handle, node, &gone);
+                node = sb_order_next(handle, &cursor);
                 /* Bound: slice. The caller goes on behind this key under another pin. */
-                if (gone || steps == STEPS_MAX) {
+                if (steps == STEPS_MAX) {
                         txn_name_conflict(txn, key.bytes, key.len);
                         return false;
                 }

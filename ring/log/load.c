@@ -254,8 +254,8 @@ static int load_make_key(struct sb_load *load, struct attempt *attempt, struct s
         int r;
 
         attempt->supplies.unlinked = load->cut;
-        r = sb_key_take_supplies(handle, version->key_len, attempt->hash, load_allow(load, version),
-                &attempt->supplies);
+        r = sb_key_take_supplies(
+                handle, version->key_len, load_allow(load, version), &attempt->supplies);
 
         if (r)
                 return r;
@@ -394,7 +394,7 @@ int sb_load_begin(struct sb_handle *handle, struct sb_load *ret)
         const struct sb_superblock *super = handle->segment.super;
 
         /* Relaxed, both: no other process runs. */
-        if (sb_load_relaxed(&super->clock) != 2 || sb_load_relaxed(&super->order[0]))
+        if (sb_load_relaxed(&super->clock) != 2 || sb_load_relaxed(&super->order))
                 return -EEXIST;
         *ret = (struct sb_load){.handle = handle};
         return 0;
@@ -469,10 +469,13 @@ uint64_t sb_load_space(struct sb_load *load)
 int sb_load_end(struct sb_load *load, void *space)
 {
         struct sb_handle *handle = load->handle;
+        int r;
 
         if (!load->cut)
                 return -EINVAL;
-        sb_sorted_link(handle, space, load->node_count);
+        r = sb_sorted_link(handle, space, load->node_count);
+        if (r)
+                return r;
         sb_work_all(handle, false); /* which raises the stable cut, to one above all stamps */
         sb_limbo_leave(handle);
         return 0;

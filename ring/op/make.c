@@ -39,7 +39,7 @@ int sb_make_key(
         /* Bound: result. The caller does not find the key, and begins again. */
         while (!r && rounds++ < SB_MAKE_ROUNDS_MAX &&
                 !sb_key_find(handle, key, key_len, hash, &spot)) {
-                r = sb_key_take_supplies(handle, key_len, hash, also, &supplies);
+                r = sb_key_take_supplies(handle, key_len, also, &supplies);
                 if (r)
                         break;
                 r = sb_key_make(handle, key, key_len, hash, &supplies);

@@ -138,12 +138,11 @@ static __attribute__((noinline)) int put_make_key(
                 ret->rev = 0;
                 return SB_E_CONFLICT;
         }
-        r = sb_key_take_supplies(
-                handle, write->key_len, attempt->hash, attempt->also, &attempt->supplies);
+        r = sb_key_take_supplies(handle, write->key_len, attempt->also, &attempt->supplies);
         if (r)
                 return r;
         r = sb_key_make(handle, write->key, write->key_len, attempt->hash, &attempt->supplies);
-        if (r == SB_E_FULL)
+        if (r == SB_E_FULL && !attempt->supplies.node)
                 sb_limbo_leave(handle); /* a node without a cell, which a sweep takes out */
         return r;
 }

@@ -49,12 +49,20 @@
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
         X(GONE_UNMARKED, "a removed node is not marked as gone")                                   \
-        X(NO_SECOND_LOOK, "no second look for late links after the grace period")                  \
         X(FROZEN_WAITS, "no other client finishes a remover's removal")                            \
         X(REMOVE_IGNORES_CUTS, "a key is removed although an open cut needs it")                   \
-        X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")              \
-        X(ORDER_STOPS_AT_KEY, "a remover does not look behind a new node of the same key")         \
-        X(WALK_STEPS_DOWN, "a walk steps down from a marked node")                                 \
+        X(ORDER_UNFROZEN, "a branch is copied without freezing its slots")                         \
+        X(ORDER_FREE_UNFROZEN, "free slots of a branch are not frozen")                            \
+        X(ORDER_COPY_STALE, "a slot is copied as it was before it was frozen")                     \
+        X(ORDER_FORK_ANY, "a fork takes the place of whatever is there")                           \
+        X(ORDER_SYMBOL_LOST, "an emptied slot loses its symbol")                                   \
+        X(ORDER_ANCHOR_EMPTIED, "a leaf is taken out of an anchor by a CAS")                       \
+        X(ORDER_FROZEN_PARENT, "a branch is replaced in a frozen slot")                            \
+        X(ORDER_LOSER_DATES, "a process that lost the CAS dates the branch, too")                  \
+        X(ORDER_POOR_STAYS, "a branch with one leaf stays")                                        \
+        X(ORDER_REMOVED_BY_KEY, "a remover takes out any node of its key")                         \
+        X(ORDER_STEM_LOST, "a frozen word is followed unasked")                                    \
+        X(ORDER_DATES_LINKED, "a sweep dates a branch that is linked")                             \
         X(VACANCY_NOT_SET, "memory that becomes free is not hinted at")                            \
         X(VACANCY_SUM_LOST, "a hint that comes while its list is found empty is lost")             \
         X(VACANCY_CLEAR_LATE, "a hint is cleared, and its unit is not looked at once more")        \
@@ -259,7 +267,6 @@
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
         X(SCAN_NODE_KEPT, "a scan that leaves a node goes on holding it")                          \
-        X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
         X(SCAN_RUN_OF_ALL, "a scan that goes down keeps nodes that have no value in its cut")      \
         X(SCAN_RUN_KEPT, "a scan that was moved up goes down by the nodes of before")              \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
@@ -329,7 +336,6 @@
         X(LISTED_READ_AGAIN, "an offset in a transaction's list is loaded again behind its check") \
         X(MOVED_READ_AGAIN, "the size of a version that moves is loaded again behind its check")   \
         X(KEY_LEN_READ_AGAIN, "a node's key length is loaded again behind its check")              \
-        X(HEIGHT_READ_AGAIN, "a node's height is loaded again behind its check")                   \
         X(SHAPE_READ_AGAIN, "a version's lengths are loaded again behind their check")             \
         X(SHOWN_KEY_UNASKED, "what a scan shows as a key goes into a write set at any length")     \
         X(STORED_READ_AGAIN, "the size of a stored rule or mark is loaded again behind its check") \

@@ -83,7 +83,7 @@ void sb_budget_count_dead(struct sb_handle *handle, const struct sb_version *tom
         if (!SB_FAULT(BUDGET_IGNORES_DEAD))
                 budget_add(handle, stamp,
                         budget_block(segment, sb_version_size(sb_once(tombstone->shape))) +
-                                budget_block(segment, sb_node_size(key.height, key.len)));
+                                budget_block(segment, sb_node_size(key.len)));
 }
 
 bool sb_budget_end(struct sb_handle *handle)

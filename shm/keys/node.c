@@ -11,29 +11,23 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-/* The faults KEY_LEN_READ_AGAIN and HEIGHT_READ_AGAIN load again what was checked. */
+/* The fault KEY_LEN_READ_AGAIN loads again what was checked. */
 static void node_read_again(const struct sb_node *node, struct sb_node_key *key)
 {
         if (SB_FAULT(KEY_LEN_READ_AGAIN))
                 key->len = (uint32_t)sb_again(node->key_len);
-        if (SB_FAULT(HEIGHT_READ_AGAIN))
-                key->height = (uint32_t)sb_again(node->height);
 }
 
 struct sb_node_key sb_node_key(const struct sb_segment *segment, const struct sb_node *node)
 {
-        uint32_t height = (uint32_t)sb_once(node->height),
-                 key_len = (uint32_t)sb_once(node->key_len);
+        uint32_t key_len = (uint32_t)sb_once(node->key_len);
         uint64_t at = sb_offset_of(segment, node);
         struct sb_node_key key;
 
-        if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len ||
-                        key_len > segment->key_len_max ||
-                        at + sb_node_size(height, key_len) > segment->geometry.size))
+        if (SB_UNLIKELY(!key_len || key_len > segment->key_len_max ||
+                        at + sb_node_size(key_len) > segment->geometry.size))
                 return (struct sb_node_key){0};
-        key = (struct sb_node_key){.bytes = (const unsigned char *)&node->next[height],
-                .len = key_len,
-                .height = height};
+        key = (struct sb_node_key){.bytes = node->key, .len = key_len};
         node_read_again(node, &key);
         return key;
 }

@@ -1,392 +1,622 @@
 /*
- * The ordered index; see order.h.
+ * The ordered index: what changes it; see order.h.
  *
- * Everything begins with a way down the levels to the spot where a key belongs, which takes out the
- * marked nodes that it passes. A lost CAS means another way down.
+ * Everything begins with a way down by the key. A lost CAS means another way down.
  */
 
 #include "shm/keys/order.h"
 
-#include <string.h>
+#include <errno.h>
 
-#include "shm/base/bytes.h"
+#include "shm/base/assert.h"
 #include "shm/base/fault.h"
+#include "shm/base/model.h"
+#include "shm/base/result.h"
 #include "shm/base/word.h"
+#include "shm/keys/branch.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 
-#define KEYS_A_PIN 64u
-
-/* Where a key belongs at each level: the link that leads past it, and the node behind. */
-struct spot {
-        struct sb_word64 *link[SB_HEIGHT_MAX];
-        struct sb_node *behind[SB_HEIGHT_MAX];
-        struct sb_node *before; /* at level 0; NULL: it is the first */
-};
-
-/* Never step down from a node that left meanwhile: its links lead past what came since. */
-static bool order_may_step_down(uint64_t link)
+static struct sb_word64 *order_root(struct sb_handle *handle)
 {
-        return !(link & SB_PREV_MARKED) || SB_FAULT(WALK_STEPS_DOWN);
+        return &handle->segment.super->order;
 }
 
-enum descent { THERE, CHANGED, DAMAGED };
-
-/* Go down the levels to where @key belongs, taking out marked nodes on the way. CHANGED: another
- * process changed a link first, look again. */
-static enum descent order_descend(
-        struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
+static bool order_is_gone(struct sb_handle *handle, uint64_t word)
 {
-        struct sb_segment *segment = &handle->segment;
-        struct sb_word64 *tower = segment->super->order;
-        uint64_t left = sb_damage_bound(segment);
-        int level;
+        struct sb_node *node = sb_node_at(&handle->segment, word & SB_OFFSET_MASK);
 
-        ret->before = NULL;
-        for (level = (int)segment->height_max - 1; level >= 0; level--) {
-                uint64_t word = sb_pin_load(handle, &tower[level]);
+        return (word & SB_SLOT_LEAF) && node && sb_pin_load(handle, &node->cell) == SB_NODE_GONE;
+}
 
-                if (!order_may_step_down(word))
-                        return CHANGED;
-                for (;;) {
-                        struct sb_node *node = sb_node_at(segment, word & SB_OFFSET_MASK);
-                        uint64_t next;
-                        int order;
+/* ---- a branch's successor ---- */
 
-                        if (!(word & SB_OFFSET_MASK) || !node || sb_once(node->height) <= level) {
-                                ret->behind[level] = NULL;
-                                break;
-                        }
-                        /* Bound: damage. Levels that go round. */
-                        if (!sb_damage_step(handle, &left))
-                                return DAMAGED;
-                        next = sb_pin_load(handle, &node->next[level]);
-                        if (next & SB_PREV_MARKED) {
-                                /* R:publish > A:publish. What lies behind the marked node. */
-                                if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
-                                            next & SB_OFFSET_MASK))
-                                        return CHANGED;
-                                word = next & SB_OFFSET_MASK;
-                                continue;
-                        }
-                        order = sb_node_compare(segment, node, key, key_len);
-                        if (order > 0 || (order == 0 && !after)) {
-                                ret->behind[level] = node;
-                                break;
-                        }
-                        ret->before = node;
-                        tower = node->next;
-                        word = next;
-                }
-                ret->link[level] = &tower[level];
+/* The slots of a branch that is replaced: what is left in them. */
+struct order_left {
+        uint64_t word[SB_BRANCH_SYMBOLS];
+        uint32_t count;
+};
+
+/* Slots for so many symbols. */
+static uint32_t order_slots_for(uint32_t count)
+{
+        return count <= SB_BRANCH_FEW    ? SB_BRANCH_FEW
+               : count <= SB_BRANCH_MORE ? SB_BRANCH_MORE
+                                         : SB_BRANCH_SYMBOLS;
+}
+
+/* FROZEN into a slot. Return: what it has from here on. The faults leave the slot alone, or leave
+ * it alone while it is free, or take what was in it before. */
+static uint64_t order_freeze(struct sb_word64 *slot)
+{
+        /* Relaxed: for the faults alone. */
+        uint64_t before = sb_load_relaxed(slot);
+
+        if (SB_FAULT(ORDER_UNFROZEN) || (SB_FAULT(ORDER_FREE_UNFROZEN) && !before))
+                return before;
+        /* R:publish > A:publish. What is in it was published by its own writer. */
+        sb_or_full(slot, SB_SLOT_FROZEN);
+        return SB_FAULT(ORDER_COPY_STALE) ? before : sb_load_acquire(slot); /* A:publish. */
+}
+
+/* Freeze all slots, and say what is left in them. @without_gone: leaves that are GONE are left out,
+ * unless there is nothing else. False: the branch is not linked by @word any more. */
+static bool order_freeze_all(struct sb_handle *handle, const struct sb_word64 *link, uint64_t word,
+        const struct sb_branch_view *view, bool without_gone, struct order_left *ret)
+{
+        uint64_t last = 0;
+        uint32_t i;
+
+        ret->count = 0;
+        for (i = 0; i < view->slots; i++) {
+                uint64_t own = order_freeze(&view->branch->slot[i]);
+
+                if (own & SB_OFFSET_MASK)
+                        ret->word[ret->count++] = own;
         }
+        /* All that is in the slots was linked at this load, and the pin covers it. */
+        if (sb_pin_load(handle, link) != word)
+                return false;
+        if (!without_gone)
+                return true;
+        for (i = 0; i < ret->count;) {
+                if (!order_is_gone(handle, ret->word[i])) {
+                        i++;
+                        continue;
+                }
+                last = ret->word[i];
+                ret->word[i] = ret->word[--ret->count];
+        }
+        if (!ret->count && last)
+                ret->word[ret->count++] = last;
+        return true;
+}
+
+/* Units of 256 bytes, as tests have them, hold no branch of all symbols. */
+static int order_take(struct sb_handle *handle, uint32_t slots, uint32_t also, uint64_t *ret)
+{
+        uint64_t size = sb_branch_size(slots);
+
+        if (size > handle->segment.class_size[handle->segment.class_count - 1])
+                return SB_E_FULL;
+        return sb_slab_take(handle, SB_UNIT_NODES, size, also, ret);
+}
+
+/* Fill a branch that no other process sees. The first word is the anchor. */
+static void order_fill(struct sb_handle *handle, uint64_t at, uint32_t depth, uint32_t slots,
+        const uint64_t *words, uint32_t count)
+{
+        struct sb_branch *branch = sb_block_at(&handle->segment, at);
+        bool direct = slots == SB_BRANCH_SYMBOLS;
+        uint32_t i;
+
+        sb_assert(branch && count);
+        sb_pin_give_birth(handle, &branch->block);
+        /* Relaxed, all: private until it is linked. */
+        for (i = 0; i < slots; i++)
+                sb_store_relaxed(&branch->slot[i], 0);
+        for (i = 0; i < count; i++)
+                sb_store_relaxed(&branch->slot[direct ? SB_SLOT_SYMBOL(words[i]) - 1 : i],
+                        words[i] & ~SB_SLOT_FROZEN);
+        sb_store_relaxed(&branch->shape,
+                SB_BRANCH_SHAPE(depth, slots, direct ? SB_SLOT_SYMBOL(words[0]) - 1 : 0));
+}
+
+int sb_order_make_branch(struct sb_handle *handle, uint32_t depth, const uint64_t *words,
+        uint32_t count, uint64_t *ret_link)
+{
+        uint32_t slots = order_slots_for(count);
+
+        if (order_take(handle, slots, SB_SLAB_LARGER, ret_link))
+                return SB_E_FULL;
+        order_fill(handle, *ret_link, depth, slots, words, count);
+        return 0;
+}
+
+/* CAS of a link to a branch, from @word. Fault ORDER_FROZEN_PARENT: also where that is FROZEN. */
+static bool order_set_link(struct sb_word64 *link, uint64_t word, uint64_t to)
+{
+        /* R:publish > A:publish. The successor is complete. */
+        return sb_cas64_full(link, word, SB_SLOT_TO(word, to)) ||
+               (SB_FAULT(ORDER_FROZEN_PARENT) && sb_cas64_full(link, word | SB_SLOT_FROZEN,
+                                                         SB_SLOT_TO(word | SB_SLOT_FROZEN, to)));
+}
+
+/* Why a branch is replaced: for one more symbol; because it is FROZEN; without what is GONE. */
+enum order_why { GROWS, HELPS, REMOVES };
+
+/* Slots of the copy for so many symbols that are left; 0: no copy is needed. */
+static uint32_t order_slots_of_copy(uint32_t left, enum order_why why)
+{
+        return left > 1 ? order_slots_for(left + (why == GROWS)) : 0;
+}
+
+/* The same by what is there now. */
+static uint32_t order_slots_now(const struct sb_branch_view *view, enum order_why why)
+{
+        uint32_t count = 0, i;
+
+        for (i = 0; i < view->slots; i++)
+                /* Relaxed: a guess. */
+                count += (sb_load_relaxed(&view->branch->slot[i]) & SB_OFFSET_MASK) != 0;
+        return order_slots_of_copy(count, why);
+}
+
+/* The block of a copy of @needed slots; *at: one of *slots slots, or 0, was taken before. */
+static int order_take_copy(
+        struct sb_handle *handle, uint32_t needed, uint32_t also, uint64_t *at, uint32_t *slots)
+{
+        if (needed == *slots)
+                return 0;
+        if (*at)
+                sb_slab_give_back(handle, *at);
+        *at = 0;
+        *slots = needed;
+        return needed ? order_take(handle, needed, also, at) : 0;
+}
+
+/* Fault ORDER_LOSER_DATES. */
+static void order_date_lost(struct sb_handle *handle, const struct sb_branch_view *view)
+{
+        if (SB_FAULT(ORDER_LOSER_DATES))
+                sb_limbo_date(handle, &view->branch->block);
+}
+
+/* Replace the branch to which @word in @link leads, by a copy or by what is left in it. Return: 0:
+ * it was replaced, or another process did; SB_E_FULL: there is no memory for the copy. */
+static int order_replace(struct sb_handle *handle, struct sb_word64 *link, uint64_t word,
+        const struct sb_branch_view *view, enum order_why why, uint32_t also)
+{
+        uint32_t slots = order_slots_now(view, why);
+        struct order_left left;
+        uint64_t copy = 0;
+
+        /* The memory first: without it, nothing is FROZEN. */
+        if (slots && order_take(handle, slots, also, &copy))
+                return SB_E_FULL;
+        if (!order_freeze_all(handle, link, word, view, why == REMOVES, &left) || !left.count) {
+                if (copy)
+                        sb_slab_give_back(handle, copy);
+                return 0;
+        }
+        if (order_take_copy(handle, order_slots_of_copy(left.count, why), also, &copy, &slots))
+                return SB_E_FULL;
+        if (copy)
+                order_fill(handle, copy, view->depth, slots, left.word, left.count);
+        (void)sb_limbo_begin(handle, &view->branch->block);
+        if (order_set_link(link, word, copy ? copy : SB_SLOT_LINK(left.word[0]))) {
+                sb_limbo_date(handle, &view->branch->block);
+                return 0;
+        }
+        order_date_lost(handle, view);
+        if (copy)
+                sb_slab_give_back(handle, copy);
+        handle->counters.retried++;
+        return 0;
+}
+
+/* ---- the way down ---- */
+
+/* A branch on the way of a key, or the root, where that leads to a leaf or to nothing. */
+struct order_place {
+        struct sb_word64 *link; /* to the branch */
+        uint64_t word;          /* what is in it */
+        struct sb_branch_view view;
+        struct sb_word64 *slot; /* the key's in the branch; NULL: there is none, and none is free */
+        uint64_t slot_word;
+        uint32_t above; /* the branch is at least so deep */
+};
+
+/* Where a key's way ends: a leaf, or a branch below which it does not go on. */
+struct order_end {
+        struct sb_branch_way way;
+        uint32_t depth; /* what it leads to is at least so deep */
+};
+
+enum order_way { THERE, FROZEN_ON_THE_WAY, DAMAGED };
+
+/* Go down by a key to the end of its way. *ret: the first branch that is @depth deep or deeper,
+ * else the last one; FROZEN_ON_THE_WAY: the one that is to be replaced first. */
+static enum order_way order_descend(struct sb_handle *handle, struct sb_node_key key,
+        uint32_t depth, struct order_place *ret, struct order_end *ret_end)
+{
+        struct sb_word64 *slot = order_root(handle);
+        uint64_t slot_word = sb_pin_load(handle, slot);
+        uint32_t above = 0;
+        bool found = false;
+
+        *ret = (struct order_place){.link = slot, .word = slot_word};
+        *ret_end = (struct order_end){0};
+        /* Bound: result. Depths grow, or the index is damaged. */
+        while ((slot_word & SB_OFFSET_MASK) && !(slot_word & SB_SLOT_LEAF)) {
+                struct order_place here = {.link = slot, .word = slot_word, .above = above};
+
+                if (!sb_branch_view(&handle->segment, slot_word, above, &here.view))
+                        return DAMAGED;
+                *ret_end = (struct order_end){
+                        .way = {.stem = slot, .stem_word = slot_word, .word = slot_word},
+                        .depth = above};
+                slot = NULL;
+                slot_word = 0;
+                if (here.view.depth <= 2 * key.len)
+                        slot = sb_branch_slot(handle, &here.view,
+                                sb_branch_symbol(key.bytes, key.len, here.view.depth), &slot_word);
+                here.slot = slot;
+                here.slot_word = slot_word;
+                if (!found)
+                        *ret = here;
+                found |= here.view.depth >= depth;
+                if (slot_word & SB_SLOT_FROZEN) {
+                        *ret = here;
+                        return FROZEN_ON_THE_WAY;
+                }
+                above = here.view.depth + 1;
+        }
+        if (slot_word & SB_SLOT_LEAF)
+                ret_end->way = (struct sb_branch_way){
+                        .stem = slot, .stem_word = slot_word, .word = slot_word};
         return THERE;
 }
 
-/* Find where @key belongs. Return: false: the segment is damaged, and nothing is found. */
-static bool order_find_spot(
-        struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
-{
-        uint64_t left = sb_damage_bound(&handle->segment);
-        enum descent descent;
-        uint32_t level;
+/* ---- making ---- */
 
-        /* Bound: damage. Each round means that another process changed a link, or that a link is
-         * marked that leads to no node. */
-        do {
-                descent = order_descend(handle, key, key_len, after, ret);
-                if (descent == THERE)
-                        return true;
-                handle->counters.retried++;
-        } while (descent == CHANGED && sb_damage_step(handle, &left));
-        ret->before = NULL;
-        for (level = 0; level < SB_HEIGHT_MAX; level++) {
-                ret->link[level] = &handle->segment.super->order[level];
-                ret->behind[level] = NULL;
+/* Where a node is to be linked, and what its key differs from. */
+struct order_target {
+        struct order_place place;
+        struct sb_node *leaf;
+        struct sb_node_key leaf_key;
+        uint32_t depth; /* at which it differs; SB_BRANCH_SAME: it is the same key */
+};
+
+/* Whether the key differs at the place, and not above or below it. A leaf that it comes to may be
+ * that place. */
+static bool order_fits(struct order_target *target)
+{
+        struct order_place *place = &target->place;
+
+        if (place->word & SB_SLOT_LEAF)
+                return true;
+        if ((place->slot_word & SB_SLOT_LEAF) && target->depth > place->view.depth) {
+                place->link = place->slot;
+                place->word = place->slot_word;
+                return true;
         }
-        return false;
+        return target->depth >= place->above && target->depth <= place->view.depth &&
+               (target->depth < place->view.depth || !(place->slot_word & SB_OFFSET_MASK));
 }
 
-struct sb_node *sb_order_seek(
-        struct sb_handle *handle, const void *key, uint32_t key_len, bool after)
-{
-        struct spot spot;
+enum order_find { NOTHING_THERE, FOUND, CHANGED, IN_THE_WAY, LOST };
 
-        (void)order_find_spot(handle, key, key_len, after, &spot);
-        return spot.behind[0];
+/* Find where a key belongs. NOTHING_THERE: the index is empty. CHANGED: look again. IN_THE_WAY: the
+ * branch of target->place is to be replaced first. LOST: the index is damaged. */
+static enum order_find order_find_target(
+        struct sb_handle *handle, struct sb_node_key key, struct order_target *ret)
+{
+        uint32_t depth = UINT32_MAX, round;
+
+        /* At first the way's end is tried; then the depth at which the key differs is known. */
+        for (round = 0; round < 2; round++) {
+                struct order_end end;
+                enum order_way way = order_descend(handle, key, depth, &ret->place, &end);
+                int r;
+
+                if (way != THERE)
+                        return way == DAMAGED ? LOST : IN_THE_WAY;
+                if (!(ret->place.word & SB_OFFSET_MASK))
+                        return NOTHING_THERE;
+                r = sb_branch_any_leaf(handle, end.way, end.depth, &ret->leaf);
+                if (r <= 0)
+                        return r ? LOST : CHANGED;
+                ret->leaf_key = sb_node_key(&handle->segment, ret->leaf);
+                if (!ret->leaf_key.bytes)
+                        return LOST;
+                ret->depth = sb_branch_differ(
+                        key.bytes, key.len, ret->leaf_key.bytes, ret->leaf_key.len);
+                if (order_fits(ret))
+                        return FOUND;
+                depth = ret->depth;
+        }
+        return CHANGED;
 }
 
-struct sb_node *sb_order_below(
-        struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive)
+/* CAS of a slot from what was read in it, no leaf and no branch, to the leaf. */
+static bool order_set_leaf(struct order_place *place, uint32_t symbol, uint64_t offset)
 {
-        struct spot spot;
-
-        (void)order_find_spot(handle, key, key_len, inclusive, &spot);
-        return spot.before;
+        /* R:publish > A:publish. The node is complete. */
+        return sb_cas64_full(place->slot, place->slot_word, SB_SLOT(symbol, offset | SB_SLOT_LEAF));
 }
 
-/* The node of which the link at @level leads past the key; NULL: the index begins with it. */
-static struct sb_node *order_before(
-        const struct sb_segment *segment, const struct spot *spot, uint32_t level)
+/* Fault ORDER_FORK_ANY: the fork takes the place of what is there now, whatever that is. */
+static uint64_t order_fork_expects(const struct order_place *place)
 {
-        struct sb_word64 *tower = spot->link[level] - level;
+        uint64_t now = sb_load_acquire(place->link); /* A:publish. */
 
-        return tower == segment->super->order ? NULL
-                                              : (struct sb_node *)((unsigned char *)tower -
-                                                                   offsetof(struct sb_node, next));
+        return SB_FAULT(ORDER_FORK_ANY) && (now & SB_OFFSET_MASK) && !(now & SB_SLOT_FROZEN)
+                       ? now
+                       : place->word;
 }
 
-/* Where a way of the run begins, and what it has ahead. */
-static struct sb_node *order_run_begin(struct sb_handle *handle, const struct spot *spot,
-        uint32_t level, struct sb_ahead *ret_ahead)
+/* A new branch where the key differs: with what was there, and the leaf. Return: 0: it is linked;
+ * 1: another process was first; SB_E_FULL. */
+static int order_fork(struct sb_handle *handle, const struct order_target *target,
+        struct sb_node_key key, uint64_t offset, uint32_t also)
 {
-        const struct sb_segment *segment = &handle->segment;
-        struct sb_node *node = order_before(segment, spot, level);
-        struct sb_word64 *links = node ? node->next : segment->super->order;
+        const struct order_place *place = &target->place;
+        uint64_t at, word = order_fork_expects(place),
+                     words[2] = {SB_SLOT(sb_branch_symbol(target->leaf_key.bytes,
+                                                 target->leaf_key.len, target->depth),
+                                         SB_SLOT_LINK(word)),
+                             SB_SLOT(sb_branch_symbol(key.bytes, key.len, target->depth),
+                                     offset | SB_SLOT_LEAF)};
 
-        /* Another process may take the node behind out meanwhile: it is a hint. */
-        sb_ahead_begin_at(ret_ahead, SB_AHEAD_NEAR,
-                sb_node_at(segment, sb_pin_load(handle, &links[SB_AHEAD_NEAR]) & SB_OFFSET_MASK));
-        return node ? node : sb_node_at(segment, sb_pin_load(handle, &links[0]) & SB_OFFSET_MASK);
-}
-
-#define RUN_STEPS 256u /* of a way; most are a tenth as long */
-
-uint32_t sb_order_run_below(struct sb_handle *handle, const void *key, uint32_t key_len,
-        bool inclusive, uint32_t level, struct sb_node *ret_nodes[SB_ORDER_RUN])
-{
-        struct sb_node *ring[SB_ORDER_RUN], *node;
-        struct sb_ahead ahead;
-        uint32_t count = 0, i;
-        struct spot spot;
-        bool gone = false;
-
-        if (!order_find_spot(handle, key, key_len, inclusive, &spot) || !spot.before)
+        if (order_take(handle, SB_BRANCH_FEW, also, &at))
+                return SB_E_FULL;
+        order_fill(handle, at, target->depth, SB_BRANCH_FEW, words, 2);
+        /* R:publish > A:publish. The branch is complete. */
+        if (sb_cas64_full(place->link, word, SB_SLOT_TO(word, at)))
                 return 0;
-        /* Bound: result. The node before the key alone is the run. */
-        for (node = order_run_begin(handle, &spot, level, &ahead);
-                node && node != spot.behind[0] && !gone && count < RUN_STEPS; count++) {
-                ring[count % SB_ORDER_RUN] = node;
-                if (!sb_ahead_pass(&handle->segment, &ahead))
-                        sb_ahead_nodes(&handle->segment, &ahead, node);
-                node = sb_order_next(handle, node, &gone);
-        }
-        if (gone || node != spot.behind[0] || !count) {
-                ret_nodes[0] = spot.before;
-                return 1;
-        }
-        for (i = count < SB_ORDER_RUN ? count : SB_ORDER_RUN; i; i--)
-                *ret_nodes++ = ring[(count - i) % SB_ORDER_RUN];
-        return count < SB_ORDER_RUN ? count : SB_ORDER_RUN;
+        sb_slab_give_back(handle, at);
+        return 1;
 }
 
-struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len)
+/* Link a node at the place that was found. Return: as order_fork(). */
+static int order_link(struct sb_handle *handle, struct order_target *target, struct sb_node_key key,
+        uint64_t offset, uint32_t also)
 {
-        struct sb_node *node = sb_order_seek(handle, key, key_len, false);
+        struct order_place *place = &target->place;
+        uint64_t leaf = offset | SB_SLOT_LEAF;
+        int r;
 
-        return node && !sb_node_compare(&handle->segment, node, key, key_len) ? node : NULL;
+        if (target->depth == SB_BRANCH_SAME)
+                /* The node of the same key is GONE. R:publish > A:publish. */
+                return !sb_cas64_full(place->link, place->word, SB_SLOT_TO(place->word, leaf));
+        if ((place->word & SB_SLOT_LEAF) || target->depth < place->view.depth)
+                return order_fork(handle, target, key, offset, also);
+        if (place->slot)
+                return !order_set_leaf(
+                        place, sb_branch_symbol(key.bytes, key.len, target->depth), offset);
+        r = order_replace(handle, place->link, place->word, &place->view, GROWS, also);
+        return r ? r : 1;
 }
 
-/* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
- * one that was made after the mark; so does a maker that goes when it finds a higher level marked.
- * The second look before the node is freed takes that out. */
-static void order_link_above(
-        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
+/* One try. Return: 0: *ret_node is the key's node; 1: try again; SB_E_FULL; -EIO. */
+static int order_insert_once(struct sb_handle *handle, struct sb_node *node, struct sb_node_key key,
+        uint32_t also, struct sb_node **ret_node)
 {
-        uint64_t own = sb_offset_of(&handle->segment, node);
-        uint32_t level;
+        uint64_t offset = sb_offset_of(&handle->segment, node);
+        struct order_target target;
+        int r = 1;
 
-        for (level = 1; level < key.height; level++) {
-                for (;;) {
-                        uint64_t next = sb_pin_load(handle, &node->next[level]), wanted;
-
-                        if (next & SB_PREV_MARKED)
-                                return;
-                        wanted = spot->behind[level]
-                                         ? sb_offset_of(&handle->segment, spot->behind[level])
-                                         : 0;
-                        if (spot->behind[level] == node)
-                                break;
-                        /* R:publish > A:publish, both: the node is complete, and so is what its
-                         * link leads to. */
-                        if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
-                                continue;
-                        /* R:publish > A:publish. As above. */
-                        if (sb_cas64_full(spot->link[level], wanted, own))
-                                break;
-                        if (!order_find_spot(handle, key.bytes, key.len, false, spot) ||
-                                spot->behind[0] != node)
-                                return;
+        switch (order_find_target(handle, key, &target)) {
+        case NOTHING_THERE:
+                /* R:publish > A:publish. The node is complete. */
+                r = !sb_cas64_full(order_root(handle), target.place.word, offset | SB_SLOT_LEAF);
+                break;
+        case FOUND:
+                if (target.depth == SB_BRANCH_SAME &&
+                        sb_pin_load(handle, &target.leaf->cell) != SB_NODE_GONE) {
+                        *ret_node = target.leaf;
+                        return 0;
                 }
+                r = order_link(handle, &target, key, offset, also);
+                break;
+        case IN_THE_WAY:
+                r = order_replace(handle, target.place.link, target.place.word, &target.place.view,
+                        HELPS, also);
+                r = r ? r : 1;
+                break;
+        case CHANGED:
+                break;
+        case LOST:
+                return -EIO;
         }
-        /* A:order-mark. Marked meanwhile: what was linked after the remover passed is taken out
-         * again. */
-        if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                (void)order_find_spot(handle, key.bytes, key.len, true, spot);
+        *ret_node = node;
+        return r;
 }
 
-struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
+int sb_order_insert(
+        struct sb_handle *handle, struct sb_node *node, uint32_t also, struct sb_node **ret_node)
 {
         struct sb_node_key key = sb_node_key(&handle->segment, node);
-        struct spot spot;
-        uint32_t level;
+        uint64_t left = sb_damage_bound(&handle->segment);
+        int r;
 
-        for (;;) {
-                if (!order_find_spot(handle, key.bytes, key.len, false, &spot))
-                        return NULL;
-                if (spot.behind[0] &&
-                        !sb_node_compare(&handle->segment, spot.behind[0], key.bytes, key.len))
-                        return spot.behind[0];
-                for (level = 0; level < key.height; level++)
-                        /* Relaxed: the node is private until the CAS publishes it. */
-                        sb_store_relaxed(&node->next[level],
-                                spot.behind[level]
-                                        ? sb_offset_of(&handle->segment, spot.behind[level])
-                                        : 0);
-                /* R:publish > A:publish. The node is complete. */
-                if (sb_cas64_full(spot.link[0],
-                            spot.behind[0] ? sb_offset_of(&handle->segment, spot.behind[0]) : 0,
-                            sb_offset_of(&handle->segment, node)))
+        /* Bound: damage. Each round means that another process changed a word, or that this one
+         * replaced a branch. */
+        while ((r = order_insert_once(handle, node, key, also, ret_node)) == 1) {
+                handle->counters.retried++;
+                if (!sb_damage_step(handle, &left))
+                        return -EIO;
+        }
+        if (r == -EIO)
+                sb_damage_note(handle);
+        return r;
+}
+
+int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also)
+{
+        struct sb_node_key own = {.bytes = key, .len = key_len};
+        struct order_target target;
+        uint32_t slots = SB_BRANCH_FEW;
+        uint64_t at;
+
+        switch (order_find_target(handle, own, &target)) {
+        case FOUND:
+                if (target.depth == SB_BRANCH_SAME)
+                        return 0;
+                if ((target.place.word & SB_SLOT_LEAF) || target.depth < target.place.view.depth)
                         break;
+                if (target.place.slot)
+                        return 0;
+                slots = order_slots_now(&target.place.view, GROWS);
+                break;
+        case IN_THE_WAY:
+                slots = order_slots_now(&target.place.view, HELPS);
+                break;
+        case CHANGED:
+                break;
+        case NOTHING_THERE:
+        case LOST:
+                return 0;
         }
-        order_link_above(handle, node, key, &spot);
-        return node;
+        if (!slots)
+                return 0;
+        if (order_take(handle, slots, also, &at))
+                return SB_E_FULL;
+        sb_slab_give_back(handle, at);
+        return 0;
 }
 
-/* The level that a remover marks as its @i-th of @height, from 1. From the top down: a process that
- * found the node unmarked at one level was there before the node was marked at the level below. */
-static uint32_t order_level_to_mark(uint32_t height, uint32_t i)
+/* ---- removing ---- */
+
+/* Whether a branch has fewer leaves and branches than it is worth. Fault ORDER_POOR_STAYS. */
+static bool order_is_poor(const struct sb_branch_view *view)
 {
-        return SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : height - i;
+        uint32_t count = 0, i;
+
+        if (SB_FAULT(ORDER_POOR_STAYS))
+                return false;
+        for (i = 0; i < view->slots; i++)
+                /* A:publish. A slot that is emptied meanwhile, its remover counts. */
+                count += (sb_load_acquire(&view->branch->slot[i]) & SB_OFFSET_MASK) != 0;
+        return count < 2 || (view->slots == SB_BRANCH_MORE && count <= SB_BRANCH_FEW / 2) ||
+               (view->slots == SB_BRANCH_SYMBOLS && count <= SB_BRANCH_MORE / 2);
 }
 
-static void order_mark(struct sb_handle *handle, struct sb_node *node, uint32_t level)
+/* Take a leaf out of the slot in which it was found. */
+static int order_take_leaf(struct sb_handle *handle, const struct order_place *place)
 {
-        for (;;) {
-                uint64_t next = sb_pin_load(handle, &node->next[level]);
+        uint64_t empty = place->slot_word & ~(SB_OFFSET_MASK | SB_SLOT_LEAF);
 
-                /* R:order-mark > A:order-mark. */
-                if ((next & SB_PREV_MARKED) ||
-                        sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
-                        return;
+        if (place->slot == &place->view.branch->slot[place->view.anchor] &&
+                !SB_FAULT(ORDER_ANCHOR_EMPTIED))
+                return order_replace(handle, place->link, place->word, &place->view, REMOVES, 0);
+        /* R:publish. The node's cell said before that it is GONE. */
+        sb_cas64_full(place->slot, place->slot_word, SB_FAULT(ORDER_SYMBOL_LOST) ? 0 : empty);
+        return 0;
+}
+
+/* Whether @word leads to the leaf that is to be taken out. Fault ORDER_REMOVED_BY_KEY: any node of
+ * its key is. */
+static bool order_leads_to(uint64_t word, uint64_t offset)
+{
+        if (!(word & SB_SLOT_LEAF))
+                return false;
+        return (word & SB_OFFSET_MASK) == offset || SB_FAULT(ORDER_REMOVED_BY_KEY);
+}
+
+/* One try to take a node out. Return: 0: it is out; 1: look again; SB_E_FULL; -EIO. */
+static int order_remove_once(struct sb_handle *handle, struct sb_node_key key, uint64_t offset)
+{
+        struct order_place place;
+        struct order_end end;
+        int r;
+
+        switch (order_descend(handle, key, UINT32_MAX, &place, &end)) {
+        case DAMAGED:
+                return -EIO;
+        case FROZEN_ON_THE_WAY:
+                r = order_replace(handle, place.link, place.word, &place.view, REMOVES, 0);
+                return r ? r : 1;
+        case THERE:
+                break;
         }
-}
-
-/* Mark a node at all its levels, then pass it and so take it out. The way leads past the key: at an
- * upper level a new node of the same key may stand before this one. */
-static bool order_mark_and_pass(
-        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
-{
-        uint32_t i;
-
-        for (i = 1; i <= key.height; i++)
-                order_mark(handle, node, order_level_to_mark(key.height, i));
-        return order_find_spot(handle, key.bytes, key.len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
-}
-
-/* Fault ORDER_UNMARKED: links are set (R:publish) past a node that can still be linked behind. */
-static bool order_unlink_unmarked(
-        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
-{
-        int level;
-
-        (void)order_find_spot(handle, key.bytes, key.len, false, spot);
-        for (level = (int)key.height - 1; level >= 0; level--)
-                if (spot->behind[level] == node)
-                        /* R:publish, over a node without a mark: that is the fault. */
-                        sb_cas64_full(spot->link[level], sb_offset_of(&handle->segment, node),
-                                sb_pin_load(handle, &node->next[level]));
-        return true;
+        if (!(place.word & SB_OFFSET_MASK))
+                return 0;
+        if (place.word & SB_SLOT_LEAF) {
+                if ((place.word & SB_OFFSET_MASK) != offset)
+                        return 0;
+                /* R:publish. As for a slot. */
+                return !sb_cas64_full(place.link, place.word, 0);
+        }
+        if (order_leads_to(place.slot_word, offset)) {
+                r = order_take_leaf(handle, &place);
+                return r ? r : 1;
+        }
+        /* Without memory the branch stays poor. */
+        if (order_is_poor(&place.view) &&
+                !order_replace(handle, place.link, place.word, &place.view, REMOVES, 0))
+                return 1;
+        return 0;
 }
 
 bool sb_order_remove(struct sb_handle *handle, struct sb_node *node)
 {
         struct sb_node_key key = sb_node_key(&handle->segment, node);
-        struct spot spot;
+        uint64_t left = sb_damage_bound(&handle->segment),
+                 offset = sb_offset_of(&handle->segment, node);
+        int r;
 
         if (!key.bytes)
                 return true;
-        return SB_FAULT(ORDER_UNMARKED) ? order_unlink_unmarked(handle, node, key, &spot)
-                                        : order_mark_and_pass(handle, node, key, &spot);
+        /* Bound: damage. Each round changes a word, or means that another process changed one. */
+        while ((r = order_remove_once(handle, key, offset)) == 1)
+                if (!sb_damage_step(handle, &left))
+                        return false;
+        if (r == -EIO)
+                sb_damage_note(handle);
+        return !r;
 }
 
-struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone)
-{
-        uint64_t word = sb_pin_load(handle, &node->next[0]);
+/* ---- branches that a dead process left ---- */
 
-        *ret_gone = word & SB_PREV_MARKED;
-        return word & SB_OFFSET_MASK ? sb_node_at(&handle->segment, word & SB_OFFSET_MASK) : NULL;
+/* Replace a branch that the index leads to; or the one above that is in the way. Return: 0,
+ * SB_E_FULL. */
+static int order_replace_linked(struct sb_handle *handle, struct sb_branch *branch)
+{
+        struct order_place place;
+        struct order_end end;
+        struct sb_branch_key key;
+        enum order_way way;
+
+        if (!sb_branch_key_below(handle, branch, &key))
+                return 0;
+        way = order_descend(handle, (struct sb_node_key){.bytes = key.bytes, .len = key.len},
+                key.depth, &place, &end);
+        if (way == DAMAGED || !(place.word & SB_OFFSET_MASK) || (place.word & SB_SLOT_LEAF))
+                return 0;
+        if (way == THERE && sb_offset_of(&handle->segment, branch) != (place.word & SB_OFFSET_MASK))
+                return 0;
+        return order_replace(handle, place.link, place.word, &place.view, REMOVES, 0);
 }
 
-struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
-        bool after, struct sb_ahead *ret_ahead)
+void sb_order_finish(struct sb_handle *handle, struct sb_branch *branch)
 {
-        struct spot spot;
+        uint64_t left = sb_damage_bound(&handle->segment);
+        bool linked;
 
-        (void)order_find_spot(handle, key, key_len, after, &spot);
-        sb_ahead_begin_at(ret_ahead, SB_AHEAD_NEAR, spot.behind[SB_AHEAD_NEAR]);
-        return spot.behind[0];
-}
-
-void sb_order_fetch_more(
-        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
-{
-        const struct sb_segment *segment = &handle->segment;
-
-        if (ahead->level == 0)
-                sb_ahead_climb(segment, ahead, node, SB_AHEAD_NEAR);
-        else if (ahead->lost || ahead->level == SB_AHEAD_FAR || ahead->fetches == SB_AHEAD_TIMES)
-                sb_ahead_climb(segment, ahead, node, SB_AHEAD_FAR);
-        sb_ahead_nodes(segment, ahead, node);
-        (void)sb_ahead_pass(segment, ahead);
-}
-
-bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
-        sb_order_visit *visit, void *context)
-{
-        unsigned char at[SB_KEY_LEN_MAX];
-        uint32_t at_len = prefix_len;
-        bool after = false, going = true;
-
-        if (prefix_len)
-                memcpy(at, prefix, prefix_len);
-        while (going) {
-                struct sb_node *node;
-                uint32_t i;
-
-                sb_pin(handle);
-                node = sb_order_seek(handle, at, at_len, after);
-                /* Bound: slice. The walk goes on under another pin. */
-                for (i = 0; i < KEYS_A_PIN; i++) {
-                        struct sb_node_key key = {0};
-                        bool gone;
-
-                        if (node)
-                                key = sb_node_key(&handle->segment, node);
-                        going = key.bytes && key.len >= prefix_len &&
-                                !memcmp(key.bytes, prefix_len ? prefix : "", prefix_len);
-                        if (!going)
-                                break;
-                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
-                        if (after && sb_bytes_compare(key.bytes, key.len, at, at_len) <= 0) {
-                                sb_damage_note(handle);
-                                going = false;
-                                break;
-                        }
-                        visit(handle, node, context);
-                        at_len = key.len;
-                        memcpy(at, key.bytes, at_len);
-                        after = true;
-                        node = sb_order_next(handle, node, &gone);
-                        if (gone)
-                                break;
-                }
-                sb_unpin(handle);
-        }
-        return !sb_damage_met(handle);
+        /* Bound: damage. Each round replaces a branch, or another process changed a word. */
+        while ((linked = sb_order_reaches(handle, branch) && !SB_FAULT(ORDER_DATES_LINKED)) &&
+                sb_damage_step(handle, &left))
+                if (order_replace_linked(handle, branch))
+                        return;
+        if (!linked)
+                sb_limbo_date(handle, &branch->block);
 }

@@ -1,58 +1,101 @@
 /*
- * The ordered index: a lock-free skip list of the nodes, by the bytes of their keys (Fraser, 2004;
- * Harris, 2001). A process touches it only to make or remove a key, and to scan; sets and gets of
- * keys that are there do not.
+ * The ordered index: a lock-free trie of the keys, four bits at a time, of which each slot is one
+ * word (model: trie). A process touches it only to make or remove a key, and to scan; sets and gets
+ * of keys that are there do not.
  *
- * Always true: level 0 decides whether a node is in the index. A node leaves marked, from its top
- * level down to level 0; each process that passes a node that is marked at a level takes it out of
- * that level. Links above level 0 are shortcuts that may be missing. All functions but the walk are
+ * The root and the slots of branches (layout/block.h) lead to nodes, which are leaves, and to
+ * branches. A branch tells keys apart at its depth; all below it are the same up to there.
+ *
+ * - A maker goes down by its key. The leaf that it comes to, or any one below where it can go no
+ *   further, says at which depth its key differs from those that are there. If a branch has that
+ *   depth: CAS of its slot from free, or from empty with the same symbol, to the leaf. Else: a new
+ *   branch of that depth, with what was there and the leaf, takes the place of the word on the way,
+ *   by a CAS from exactly that word.
+ * - A branch that has no slot left, or too few leaves, is replaced, by any process: OR of FROZEN
+ *   into every slot; what is left in them goes into a copy, or, when it is one leaf or branch, is
+ *   itself the successor; the retire word says DYING; CAS of the link to the branch, from exactly
+ *   the word that led to it. The winner dates it. A process that writes, and comes to a FROZEN
+ *   word, replaces its branch first: from above, so that its link is not FROZEN itself.
+ * - A remover empties its leaf's slot, which keeps its symbol. The anchor, a slot that is fixed
+ * when its branch is made, is never emptied: so along the anchors there is always a leaf. A leaf in
+ * an anchor goes by replacing the branch, without the leaves of which the nodes are GONE.
+ * - A reader goes down, over FROZEN words, too, as long as its stem stays (branch.h). It never
+ *   helps, and never waits.
+ *
+ * A kill leaves FROZEN slots: the next writer there replaces the branch. A branch that is DYING and
+ * not dated: a sweep asks whether the index leads to it, replaces it there, and dates it. A branch
+ * that was never linked: the reaper of its maker frees it. A branch with one leaf: the second look
+ * at a removed node repeats the removal by its key.
+ *
+ * Always true: a key is in the index once. Each branch has a leaf below it. Where the memory for a
+ * copy is missing, a GONE node stays linked; a sweep tries again. All functions but the walk are
  * called under a pin; a node that they return may be read until the pin ends.
  */
 #ifndef SB_KEYS_ORDER_H
 #define SB_KEYS_ORDER_H
 
-#include "shm/keys/ahead.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* The node with exactly this key, unmarked when it was seen; NULL: none. */
+/* The node with exactly this key; NULL: none. */
 struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len);
-/* Link @node, unless its key is in the index already. Return: the key's node, @node or the one that
- * was there; NULL: the index is damaged, and @node is not linked. */
-struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node);
-/* Mark @node and take it out. Any process may do this, at any time and more than once. Return:
- * false: the index is damaged, and @node may be linked still. */
+
+/* Whether there is memory for a branch that this key needs, or none is needed. What it needs is
+ * then in the slab cache, unless other processes change the index meanwhile. @also: SB_SLAB_* bits.
+ * Return: 0, SB_E_FULL. */
+int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also);
+/* Link @node, in place of a GONE one of its key, unless its key is in the index already. Return: 0:
+ * *ret_node is the key's node, @node or the one that was there; SB_E_FULL: there is no memory for a
+ * branch; -EIO: the index is damaged. Then @node is not linked. */
+int sb_order_insert(
+        struct sb_handle *handle, struct sb_node *node, uint32_t also, struct sb_node **ret_node);
+/* Take @node, which is GONE, out. Any process may do this, at any time and more than once. Return:
+ * whether it is out; false: the index is damaged, or there is no memory for the copy of a branch.
+ */
 bool sb_order_remove(struct sb_handle *handle, struct sb_node *node);
-/* The first node with a key >= @key (> with @after), unmarked when seen; NULL: none. */
+
+/* Make a branch of the words of 2 to 17 symbols, which no other process sees. Under a pin.
+ * *ret_link:
+ * as in a slot. Return: 0, SB_E_FULL. */
+int sb_order_make_branch(struct sb_handle *handle, uint32_t depth, const uint64_t *words,
+        uint32_t count, uint64_t *ret_link);
+
+/* Whether the index leads to @branch, which may be anything that lies in a block of a slab of
+ * nodes. */
+bool sb_order_reaches(struct sb_handle *handle, struct sb_branch *branch);
+/* Replace @branch, which is DYING, where the index leads to it still, and date it. Without the
+ * memory for that it stays. */
+void sb_order_finish(struct sb_handle *handle, struct sb_branch *branch);
+
+/* The first node with a key >= @key (> with @after); NULL: none. */
 struct sb_node *sb_order_seek(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool after);
-/* The last node with a key < @key (<= with @inclusive), unmarked when seen; NULL: none. */
+/* The last node with a key < @key (<= with @inclusive); NULL: none. */
 struct sb_node *sb_order_below(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive);
 
-/* The last nodes with keys < @key (<= with @inclusive), ascending: those from the last node of
- * @level on, SB_ORDER_RUN at most. A key that is in the index all the time is among them, if it
- * lies behind the first. What came meanwhile may be, also where it is not below @key. Return: how
- * many; 0: there is none. Cost: a way down, and a step for each node. */
-#define SB_ORDER_RUN 32u
-uint32_t sb_order_run_below(struct sb_handle *handle, const void *key, uint32_t key_len,
-        bool inclusive, uint32_t level, struct sb_node *ret_nodes[SB_ORDER_RUN]);
+/* Nodes in a row, by their keys. */
+#define SB_ORDER_RUN 64u
+struct sb_order_run {
+        struct sb_node *node[SB_ORDER_RUN];
+        uint32_t count;
+        bool more; /* there may be others behind the last one */
+};
+/* The @most first nodes behind @key (from @key on, with @inclusive), ascending; with @backwards
+ * those before it, descending. A key that is in the index all the time, and is not behind the last
+ * of the run, or behind any if there are no more, is among them. 0 nodes: there is none. Cost: two
+ * ways down the trie, and a step for each node; their first lines are fetched. */
+void sb_order_take_run(struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive,
+        bool backwards, uint32_t most, struct sb_order_run *ret);
 
-/* The next node behind @node; NULL: none. *ret_gone: @node is being removed; its links may lead
- * past what came since, so the walk has to seek anew from its key. */
-struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone);
-/* The same as sb_order_seek(), where a walk begins that fetches memory ahead. */
-struct sb_node *sb_order_begin(struct sb_handle *handle, const void *key, uint32_t key_len,
-        bool after, struct sb_ahead *ret_ahead);
-/* The walk has come to @node: have memory of the nodes behind it fetched, unless it was. */
-void sb_order_fetch_more(
-        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node);
-static inline void sb_order_fetch(
-        struct sb_handle *handle, struct sb_ahead *ahead, const struct sb_node *node)
-{
-        if (!sb_ahead_pass(&handle->segment, ahead))
-                sb_order_fetch_more(handle, ahead, node);
-}
+/* A walk upwards under one pin: as sb_order_seek(), then the next node. NULL: there is none. */
+struct sb_order_cursor {
+        struct sb_order_run run;
+        uint32_t at;
+};
+struct sb_node *sb_order_first(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool after, struct sb_order_cursor *ret);
+struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_order_cursor *cursor);
 
 /* Visit the nodes of all keys that begin with @prefix, ascending, each under a pin of the walk's. A
  * key that is there all the time is visited, once. Return: false: the segment is damaged. */

@@ -149,8 +149,12 @@ bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version
 
 bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node)
 {
-        struct sb_node_key key = sb_node_key(&handle->segment, node);
+        struct sb_node_key key;
 
+        /* A:publish. */
+        if (SB_BRANCH_IS(sb_load_acquire(&node->cell)))
+                return sb_order_reaches(handle, (struct sb_branch *)node);
+        key = sb_node_key(&handle->segment, node);
         /* In a damaged index nothing is found: what cannot be told is not freed. */
         return key.bytes &&
                (sb_order_find(handle, key.bytes, key.len) == node || sb_damage_met(handle));
@@ -193,6 +197,13 @@ static bool reach_covered_retire_says_so(struct sb_handle *handle, const struct 
         return published;
 }
 
+static bool reach_names_cell(const struct sb_node *node)
+{
+        uint64_t cell = sb_load_acquire(&node->cell); /* A:publish. */
+
+        return cell && !SB_BRANCH_IS(cell);
+}
+
 /* Whether a link leads to the block. What its words name may be of another life, so the model
  * checker need not judge these loads. */
 static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind,
@@ -203,10 +214,9 @@ static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb
 
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)
-                /* A:publish, both. The cell again: a node that was taken out between the looks said
-                 * GONE before. */
-                reached = sb_load_acquire(&node->cell) || sb_reach_node(handle, node) ||
-                          sb_load_acquire(&node->cell);
+                /* The cell again: a node that was taken out between the looks said GONE before. */
+                reached = reach_names_cell(node) || sb_reach_node(handle, node) ||
+                          reach_names_cell(node);
         else if (kind == SB_UNIT_GUARDS)
                 reached = reach_chunk(&handle->segment, (struct sb_guard_chunk *)block);
         else

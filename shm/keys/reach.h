@@ -39,7 +39,7 @@ static inline void sb_reach_begin(struct sb_reach *reach)
 /* Under a pin: whether the version is in the chain of the cell that its node names; a placeholder:
  * whether it is in any cell of the buckets where that may be. */
 bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version);
-/* Under a pin: whether the node is in the ordered index. */
+/* Under a pin: whether the node, or the branch that lies in its place, is in the ordered index. */
 bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node);
 /* Under a pin: whether the block at @offset, which is taken in a unit of @kind, was ever published.
  * True also where no block can be. */

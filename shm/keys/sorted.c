@@ -2,10 +2,12 @@
 
 #include "shm/keys/sorted.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "shm/base/bytes.h"
 #include "shm/base/word.h"
+#include "shm/keys/branch.h"
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
@@ -14,6 +16,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 
 #define HEAD  8u  /* bytes of a key that stand beside its node's offset */
 #define FEW   12u /* so many nodes are sorted by whole keys */
@@ -78,22 +81,30 @@ static struct sorted_node sorted_node(const struct sb_segment *segment, const st
                 .at = sb_offset_of(segment, node)};
 }
 
-/* A node that is linked and has no cell: its maker found none that was empty. A sweep takes it out
- * of the index, so it stays there until then. @nodes: NULL, or room for them. */
-static uint64_t sorted_take_linked(const struct sb_segment *segment, struct sorted_node *nodes)
-{
-        uint64_t word = sorted_load(&segment->super->order[0]), count = 0;
-        const struct sb_node *node;
+/* Nodes that are linked and have no cell: their maker found none that was empty. A sweep takes them
+ * out of the index, so they stay there until then. */
+struct sorted_linked {
+        struct sorted_node *nodes; /* NULL: they are counted */
+        uint64_t count;
+};
 
-        while ((node = word ? sb_node_at(segment, word & SB_OFFSET_MASK) : NULL)) {
-                if (!sorted_load(&node->cell)) {
-                        if (nodes)
-                                nodes[count] = sorted_node(segment, node);
-                        count++;
-                }
-                word = sorted_load(&node->next[0]);
-        }
-        return count;
+static void sorted_visit_linked(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct sorted_linked *linked = context;
+
+        if (sorted_load(&node->cell))
+                return;
+        if (linked->nodes)
+                linked->nodes[linked->count] = sorted_node(&handle->segment, node);
+        linked->count++;
+}
+
+static uint64_t sorted_take_linked(struct sb_handle *handle, struct sorted_node *nodes)
+{
+        struct sorted_linked linked = {.nodes = nodes};
+
+        (void)sb_order_walk(handle, NULL, 0, sorted_visit_linked, &linked);
+        return linked.count;
 }
 
 /* What the cells lead to: in place of a node's offset that of its newest version, in place of the
@@ -141,10 +152,10 @@ static uint64_t sorted_take(
         return count;
 }
 
-uint64_t sb_sorted_count(const struct sb_handle *handle)
+uint64_t sb_sorted_count(struct sb_handle *handle)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint64_t count = sorted_take_linked(segment, NULL);
+        uint64_t count = sorted_take_linked(handle, NULL);
         uint32_t bucket, index;
 
         for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++)
@@ -272,70 +283,131 @@ static void sorted_sort(struct sorted *sorted, struct sorted_part part)
         sorted_sort_few(sorted, &part);
 }
 
-/* ---- the links ---- */
+/* ---- the branches ---- */
 
-/* Link the nodes in their order, at all levels at once. Relaxed: no other process maps the segment;
- * what hands it to others publishes it. */
-static void sorted_link_all(
-        const struct sb_segment *segment, const struct sorted_node *nodes, uint64_t count)
+/* What comes of a node's eight bytes behind the sort: at which depth its key differs from the one
+ * before, and the symbols of both there: {depth : 32, that one's : 8, its own : 8}. */
+#define JOINT(depth, before, own) ((uint64_t)(depth) << 32 | (before) << 8 | (own))
+#define JOINT_DEPTH(joint)        ((uint32_t)((joint) >> 32))
+#define JOINT_BEFORE(joint)       ((uint32_t)((joint) >> 8) & 0xffu)
+#define JOINT_OWN(joint)          ((uint32_t)(joint)&0xffu)
+
+static void sorted_join(const struct sorted *sorted, const struct sorted_part *part)
 {
-        struct sb_word64 *last[SB_HEIGHT_MAX];
-        uint32_t level;
+        struct sb_node_key before = {0};
         uint64_t i;
 
-        for (level = 0; level < SB_HEIGHT_MAX; level++)
-                last[level] = &segment->super->order[level];
-        for (i = 0; i < count; i++) {
-                struct sb_node *node = sb_node_at(segment, nodes[i].at);
-                uint32_t height = sb_node_key(segment, node).height;
+        for (i = 0; i < part->count; i++) {
+                struct sb_node_key key = sorted_key(sorted, &part->nodes[i]);
+                uint32_t depth;
 
-                if (i + AHEAD < count) {
-                        const struct sb_node *next =
-                                (const struct sb_node *)(segment->base + nodes[i + AHEAD].at);
-
-                        __builtin_prefetch(&next->unhooked, 1);
-                        __builtin_prefetch(&next->next[1], 1);
-                }
-                for (level = 0; level < height; level++) {
-                        sb_store_relaxed(last[level], nodes[i].at); /* Relaxed: as above. */
-                        last[level] = &node->next[level];
-                }
+                if (i + AHEAD < part->count)
+                        sorted_fetch(sorted->segment, part->nodes[i + AHEAD].at);
+                depth = i ? sb_branch_differ(before.bytes, before.len, key.bytes, key.len) : 0;
+                part->nodes[i].head =
+                        JOINT(depth, i ? sb_branch_symbol(before.bytes, before.len, depth) : 0,
+                                sb_branch_symbol(key.bytes, key.len, depth));
+                before = key;
         }
-        for (level = 0; level < SB_HEIGHT_MAX; level++)
-                sb_store_relaxed(last[level], 0); /* Relaxed: as above. */
+}
+
+/* The depth of the branch of all these nodes. */
+static uint32_t sorted_depth(const struct sorted_node *nodes, uint64_t count)
+{
+        uint32_t depth = UINT32_MAX;
+        uint64_t i;
+
+        for (i = 1; i < count; i++)
+                if (JOINT_DEPTH(nodes[i].head) < depth)
+                        depth = JOINT_DEPTH(nodes[i].head);
+        return depth;
+}
+
+/* Make the branch of two nodes or more, and all below it: it calls itself for each part, so not
+ * deeper than keys have symbols. *ret_link: as in a slot. Return: 0, SB_E_FULL. */
+static int sorted_branch(struct sb_handle *handle, const struct sorted_node *nodes, uint64_t count,
+        uint64_t *ret_link)
+{
+        uint32_t depth = sorted_depth(nodes, count), word_count = 0, symbol;
+        uint64_t words[SB_BRANCH_SYMBOLS], first = 0, end = 1, link;
+        int r;
+
+        for (; first < count; first = end++) {
+                /* Bound: damage. Keys that are the same have no branch. */
+                if (word_count == SB_BRANCH_SYMBOLS)
+                        return -EIO;
+                while (end < count && JOINT_DEPTH(nodes[end].head) != depth)
+                        end++;
+                symbol = end < count ? JOINT_BEFORE(nodes[end].head) : JOINT_OWN(nodes[first].head);
+                link = nodes[first].at | SB_SLOT_LEAF;
+                r = end - first > 1 ? sorted_branch(handle, nodes + first, end - first, &link) : 0;
+                if (r)
+                        return r;
+                words[word_count++] = SB_SLOT(symbol, link);
+        }
+        return sb_order_make_branch(handle, depth, words, word_count, ret_link);
+}
+
+/* Take the branches apart that are there: of few nodes, which were linked one by one. */
+static void sorted_unlink(struct sb_handle *handle, uint64_t word)
+{
+        struct sb_branch_view view;
+        uint32_t i;
+
+        if (!(word & SB_OFFSET_MASK) || (word & SB_SLOT_LEAF) ||
+                !sb_branch_view(&handle->segment, word, 0, &view))
+                return;
+        for (i = 0; i < view.slots; i++)
+                sorted_unlink(handle, sorted_load(&view.branch->slot[i]));
+        sb_slab_give_back(handle, word & SB_OFFSET_MASK);
 }
 
 /* Without memory to sort them in: each looks for its own place. What is linked stays so. */
-static void sorted_link_each(struct sb_handle *handle)
+static int sorted_link_each(struct sb_handle *handle)
 {
         const struct sb_segment *segment = &handle->segment;
         uint32_t bucket, index;
+        int r = 0;
 
-        for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++) {
+        for (bucket = 0; !r && bucket < segment->geometry.bucket_count; bucket++) {
                 sb_pin(handle);
-                for (index = 0; index < SB_BUCKET_CELLS; index++) {
+                for (index = 0; !r && index < SB_BUCKET_CELLS; index++) {
                         uint64_t word = sorted_load(&segment->buckets[bucket].cell[index]);
                         struct sb_node *node = sorted_node_of(segment, word & SB_OFFSET_MASK);
 
                         if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index))
-                                (void)sb_order_insert(handle, node);
+                                r = sb_order_insert(handle, node, SB_SLAB_LARGER, &node);
                 }
                 sb_unpin(handle);
         }
+        return r;
 }
 
-void sb_sorted_link(struct sb_handle *handle, void *space, uint64_t count)
+int sb_sorted_link(struct sb_handle *handle, void *space, uint64_t count)
 {
         const struct sb_segment *segment = &handle->segment;
         struct sorted sorted = {.segment = segment, .drawn = segment->seed | 1};
         struct sorted_part part = {.nodes = space};
+        uint64_t link = 0;
+        int r = 0;
 
-        if (!space) {
-                sorted_link_each(handle);
-                return;
+        if (space) {
+                part.count = sorted_take_linked(handle, part.nodes);
+                part.count += sorted_take(segment, part.nodes + part.count, count - part.count);
+                sorted_sort(&sorted, part);
+                sorted_join(&sorted, &part);
+                sorted_unlink(handle, sorted_load(&segment->super->order));
+                if (part.count)
+                        link = part.nodes[0].at | SB_SLOT_LEAF;
+                sb_pin(handle);
+                if (part.count > 1)
+                        r = sorted_branch(handle, part.nodes, part.count, &link);
+                sb_unpin(handle);
+                /* Relaxed: no other process maps the segment; what hands it on publishes it. */
+                sb_store_relaxed(&segment->super->order, r ? 0 : link);
+        } else {
+                r = sorted_link_each(handle);
         }
-        part.count = sorted_take_linked(segment, part.nodes);
-        part.count += sorted_take(segment, part.nodes + part.count, count - part.count);
-        sorted_sort(&sorted, part);
-        sorted_link_all(segment, space, part.count);
+        sb_slab_settle(handle);
+        return r;
 }

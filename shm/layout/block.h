@@ -286,7 +286,7 @@ static_assert(offsetof(struct sb_ring, shape) == offsetof(struct sb_version, sha
 
 /* ---- nodes ---- */
 
-/* What a key keeps through all its versions: its links in the ordered index, and its cell. */
+/* What a key keeps through all its versions: its bytes, and its cell. */
 struct sb_node {
         struct sb_block block;
         struct sb_word64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
@@ -297,12 +297,46 @@ struct sb_node {
         struct sb_word32 unhooked; /* 0, or the era when the removed node was out of cell and index,
                                       which begins its first grace period; any process, CAS */
         uint16_t key_len;
-        uint16_t height;         /* 1 .. SB_HEIGHT_MAX */
-        struct sb_word64 next[]; /* height links, with SB_PREV_MARKED when this node leaves the
-                                    level; any process, CAS. Then the key */
+        uint16_t zero;
+        unsigned char key[];
 };
 static_assert(sizeof(struct sb_node) == 48, "node");
 #define SB_NODE_GONE UINT64_MAX
+
+/* ---- branches ---- */
+
+/* A branch of the ordered index (keys/order.h), in a slab of nodes. The symbol of a key at a depth
+ * is 0 at its end, else 1 + four bits of it, the high ones of a byte first. */
+struct sb_branch {
+        struct sb_block block;
+        struct sb_word64 shape;  /* where nodes have `cell`: SB_BRANCH_SHAPE; its maker, before the
+                                    branch is linked */
+        struct sb_word64 slot[]; /* any client, CAS and OR */
+};
+#define SB_BRANCH_SYMBOLS 17u
+/* How many slots: few, more, or one for each symbol, in the order of the symbols. */
+#ifndef SB_BRANCH_FEW
+#define SB_BRANCH_FEW  6u
+#define SB_BRANCH_MORE 10u
+#endif
+
+/* {8 : 4, anchor : 8, slots : 8, depth : 16}. No node names such a cell. */
+#define SB_BRANCH_SHAPE(depth, slots, anchor)                                                      \
+        (UINT64_C(8) << 60 | (uint64_t)(anchor) << 24 | (uint64_t)(slots) << 16 | (uint64_t)(depth))
+#define SB_BRANCH_IS(shape)     ((shape) >> 60 == 8)
+#define SB_BRANCH_DEPTH(shape)  ((uint32_t)(shape)&0xffffu)
+#define SB_BRANCH_SLOTS(shape)  ((uint32_t)((shape) >> 16) & 0xffu)
+#define SB_BRANCH_ANCHOR(shape) ((uint32_t)((shape) >> 24) & 0xffu)
+
+/* A slot: {symbol + 1 : 16, offset of a node or branch, flags : 4}; 0: free. Once it has a symbol,
+ * that stays. LEAF: the offset is a node's. FROZEN: the slot stays as it is, a copy of its branch
+ * takes its place. */
+#define SB_SLOT_LEAF           UINT64_C(1)
+#define SB_SLOT_FROZEN         UINT64_C(2)
+#define SB_SLOT(symbol, link)  ((uint64_t)((symbol) + 1) << 48 | (link))
+#define SB_SLOT_SYMBOL(word)   ((uint32_t)((word) >> 48)) /* + 1 */
+#define SB_SLOT_LINK(word)     ((word) & (SB_OFFSET_MASK | SB_SLOT_LEAF))
+#define SB_SLOT_TO(word, link) (((word) & ~(SB_OFFSET_MASK | SB_SLOT_LEAF)) | (link))
 
 /* ---- guard chunks ---- */
 

@@ -13,7 +13,7 @@
 struct sb_check_report {
         uint32_t problem_count; /* 0: sound */
         char problems[8][160];  /* the first ones, as sentences */
-        uint64_t keys, keys_deleted, placeholders, versions, nodes; /* reachable */
+        uint64_t keys, keys_deleted, placeholders, versions, nodes, branches; /* reachable */
         /* blocks_waiting: unlinked, for a grace period */
         uint64_t units_free, units_used, blocks_used, blocks_waiting;
         /* that lack a hint (memory/vacancy.h), as a kill leaves them; a sweep sets it */
@@ -26,8 +26,6 @@ struct sb_check_report {
         /* that hold no block: of clients that are within a get, or were killed or stopped in one,
          * between publishing a guard and the look that would take it back (memory/guard.h) */
         uint64_t guards_stale;
-        /* of the ordered index, that others wrote so fast that no walk came to their end */
-        uint64_t levels_unseen;
 };
 
 /* Count a finding; the first ones are told, with a format as printf() takes it. */

@@ -18,7 +18,6 @@
 
 #define SB_KEY_WORDS    32u /* bytes that a short way compares, whatever keys the segment takes */
 #define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1) /* the most that a shape can say */
-#define SMALLEST_KEY    128u                      /* bytes: node and version of the least class */
 
 /* List 0 of the vacancies has all units, which are FREE: a bit for each, and one in the list's
  * word for each 1/64 of the words with bits. */
@@ -94,22 +93,14 @@ static void segment_make_classes(struct sb_segment *segment)
         }
 }
 
-/* How high towers are, how long keys and values may be, and which class serves tombstones. False:
- * units are so small, and so many, that no block holds a node with a key. */
-static bool segment_set_limits(struct sb_segment *segment)
+/* How long keys and values may be, and which class serves tombstones. */
+static void segment_set_limits(struct sb_segment *segment)
 {
         const struct sb_geometry *g = &segment->geometry;
-        uint64_t space = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
-                 keys = space / SMALLEST_KEY;
-        uint32_t key_space, node;
+        uint64_t space = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size;
+        uint32_t key_space =
+                segment->class_size[segment->class_count - 1] - (uint32_t)sizeof(struct sb_node);
 
-        segment->height_max = 2;
-        while (segment->height_max < SB_HEIGHT_MAX && keys >> (2 * segment->height_max))
-                segment->height_max++;
-        node = (uint32_t)sizeof(struct sb_node) + 8 * segment->height_max;
-        if (segment->class_size[segment->class_count - 1] <= node)
-                return false;
-        key_space = segment->class_size[segment->class_count - 1] - node;
         segment->key_len_max = key_space < SB_KEY_LEN_MAX ? key_space : SB_KEY_LEN_MAX;
         segment->value_len_max = g->size / 4 < space / 2 ? g->size / 4 : space / 2;
         if (segment->value_len_max > VALUE_LEN_FIELD)
@@ -117,7 +108,6 @@ static bool segment_set_limits(struct sb_segment *segment)
         while (segment->class_size[segment->reserve_class] <
                 sizeof(struct sb_version) + segment->key_len_max)
                 segment->reserve_class++;
-        return true;
 }
 
 /* Where the bits for the log lie, by level. */
@@ -158,8 +148,7 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
                 (struct sb_word64 *)(segment.base + sb_geometry_vacancies_at(&segment.geometry));
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         segment_make_classes(&segment);
-        if (!segment_set_limits(&segment))
-                return -EBADMSG;
+        segment_set_limits(&segment);
         segment.bucket_count = segment.geometry.bucket_count;
         segment_find_unlogged(&segment);
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;

@@ -55,7 +55,6 @@ struct sb_segment {
         uint8_t class_of[SB_CLASS_TABLE];
         uint32_t reserve_class; /* of all slabs in the reserve: fits any tombstone */
         uint32_t key_len_max;
-        uint32_t height_max; /* of a node's tower */
         uint64_t value_len_max;
 };
 
@@ -157,11 +156,6 @@ static inline struct sb_version *sb_version_at(const struct sb_segment *segment,
 }
 static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
 {
-        offset = sb_once(offset);
-        /* With the tallest tower that there can be: so links may be read before the height. */
-        if (SB_UNLIKELY(
-                    offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
-                return NULL;
         return sb_block_at(segment, offset);
 }
 static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void *pointer)

@@ -32,11 +32,10 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 9u
+#define SB_LAYOUT_VERSION 10u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
-#define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
 #define SB_BUCKET_CELLS 7u
 
 #define SB_CLIENTS_MAX 4002u /* of a segment: 4,000, agentctl and the log */
@@ -145,9 +144,10 @@ struct sb_superblock {
         struct sb_word64 clients_max; /* records 1 to this are for clients, and those behind them
                                          for agentctl; 0: all are for clients. Engine */
 
-        /* Lines 7 and 8: the head of the ordered index: the links of a node of the greatest height,
-         * for the key below all. Any client, CAS. */
-        struct sb_word64 order[SB_HEIGHT_MAX];
+        /* Lines 7 and 8: the root of the ordered index: a slot's word without a symbol, never
+         * frozen; 0: no key. Any client, CAS. */
+        struct sb_word64 order;
+        uint64_t unused_order[15];
 
         /* Lines 9 to 11: history. */
         struct sb_word64 mark_high;     /* marks 0 .. mark_high-1 were ever used; a client that

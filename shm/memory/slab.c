@@ -25,6 +25,7 @@
 
 #define NO_UNIT      UINT32_MAX
 #define UNITS_SHARED 64u
+#define NODES_PART   4u  /* of the reserve */
 #define REFILL_FEW   2u  /* blocks */
 #define COUNT_APART  16u /* slabs taken between two counts of the clients */
 #define USED_MAX     256 /* blocks of a class: more do not count */
@@ -211,68 +212,64 @@ enum effort {
         FRESH_LAST /* these, and nothing else is left */
 };
 
-/* Become the owner of a unit that serves as a slab: of one of the kind and class that has a free
- * block, else as @effort says. Return: the unit, or NO_UNIT. */
+/* Become the owner of a unit of @search that serves as a slab: of one of the kind and class that
+ * has
+ * a free block, else as @effort says. Return: the unit, or NO_UNIT. */
+static uint32_t slab_search(struct sb_handle *handle, struct search *search, enum effort effort)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t unit = NO_UNIT;
+
+        if (sb_vacancy_any(segment, sb_vacancy_list(segment, SB_UNIT_KIND(search->wanted),
+                                            SB_UNIT_CLASS(search->wanted))))
+                unit = slab_search_list(handle, search);
+        if (unit != NO_UNIT || effort == SLABS_ALONE)
+                return unit;
+        /* Eras pass with what is taken, too: a client that is stopped protects nothing younger. */
+        sb_era_advance(handle);
+        unit = slab_search_free(handle, search);
+        if (unit == NO_UNIT && sb_vacancy_any(segment, SB_VACANCY_EMPTY)) {
+                unit = slab_search_empty(handle, search, LOOK_EMPTY);
+                if (unit == NO_UNIT && search->waits)
+                        unit = slab_search_past_grace(handle, search, effort == FRESH_LAST);
+        }
+        return unit;
+}
+
+/* The same in all units but the reserve, or in the reserve. Of that, nodes and branches may have a
+ * part where there is nothing else: a bus full of values that are deleted, or become smaller, had
+ * else no place for the branches of other keys. */
 static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_,
         enum effort effort, bool reserve)
 {
         const struct sb_geometry *g = &handle->segment.geometry;
-        uint32_t limit = g->unit_count - g->reserve_count, unit = NO_UNIT;
+        uint32_t limit = g->unit_count - g->reserve_count, unit;
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
                 .first = reserve ? limit : 0,
                 .end = reserve ? g->unit_count : limit,
         };
 
-        if (sb_vacancy_any(&handle->segment, sb_vacancy_list(&handle->segment, kind, class_)))
-                unit = slab_search_list(handle, &search);
-        if (unit != NO_UNIT || effort == SLABS_ALONE)
+        unit = slab_search(handle, &search, effort);
+        if (unit != NO_UNIT || kind != SB_UNIT_NODES)
                 return unit;
-        /* Eras pass with what is taken, too: a client that is stopped protects nothing younger. */
-        sb_era_advance(handle);
-        unit = slab_search_free(handle, &search);
-        if (unit == NO_UNIT && sb_vacancy_any(&handle->segment, SB_VACANCY_EMPTY)) {
-                unit = slab_search_empty(handle, &search, LOOK_EMPTY);
-                if (unit == NO_UNIT && search.waits)
-                        unit = slab_search_past_grace(handle, &search, effort == FRESH_LAST);
-        }
-        return unit;
-}
-
-static void slab_reset_words(struct sb_block *block, enum sb_unit_kind kind)
-{
-        if (kind == SB_UNIT_NODES) {
-                /* Relaxed, both: ordered by the release below. */
-                sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
-                sb_store_relaxed(&((struct sb_node *)block)->unhooked, 0);
-        } else if (kind == SB_UNIT_GUARDS) {
-                ((struct sb_guard_chunk *)block)->owner = 0;
-        }
-        /* R:retire > A:retire. It comes last: a process that holds the offset from the life before,
-         * and finds 0 here, finds nothing else of that life. */
-        sb_store_release(&block->retire, 0);
-}
-
-/* Begin another life of a block. A process that holds its offset may look at it just now. */
-static void slab_reset(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind)
-{
-        sb_model_unchecked_begin();
-        slab_reset_words(sb_block_at(&handle->segment, offset), kind);
-        sb_model_unchecked_end();
+        search.first = limit;
+        search.end = limit + g->reserve_count / NODES_PART;
+        return slab_search(handle, &search, effort);
 }
 
 /* To be called before the bit is set. The fault ALLOC_BIT_FIRST leaves it to slab_reset_late(). */
 static void slab_reset_first(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind)
 {
         if (!SB_FAULT(ALLOC_BIT_FIRST))
-                slab_reset(handle, offset, kind);
+                sb_unit_reset_block(handle, offset, kind);
 }
 
 static void slab_reset_late(
         struct sb_handle *handle, const struct sb_slab_cache *cache, enum sb_unit_kind kind)
 {
         for (uint32_t i = 0; SB_FAULT(ALLOC_BIT_FIRST) && i < cache->count; i++)
-                slab_reset(handle, cache->offset[i], kind);
+                sb_unit_reset_block(handle, cache->offset[i], kind);
 }
 
 /* Prefetch a block. A write fills it and then waits for its stores: its lines are there by then. */
@@ -488,7 +485,7 @@ static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *re
         for (i = 0; i < count; i++)
                 sb_unit_taken(segment, unit + i, 0);
         *ret_offset = sb_unit_offset(segment, unit);
-        slab_reset(handle, *ret_offset, SB_UNIT_VERSIONS);
+        sb_unit_reset_block(handle, *ret_offset, SB_UNIT_VERSIONS);
         /* R:block-taken. As for small ones. */
         sb_or_full(&sb_unit_bitmap(segment, unit)[0], 1);
         sb_model_block(*ret_offset, count << segment->unit_shift, 1);
@@ -574,7 +571,7 @@ void sb_slab_give_back(struct sb_handle *handle, uint64_t offset)
                         ? &handle->slabs.tombstones
                         : slab_cache_of(handle, kind, SB_UNIT_CLASS(word));
         if (cache->unit == unit && cache->count < SB_SLAB_TAKES) {
-                slab_reset(handle, offset, kind);
+                sb_unit_reset_block(handle, offset, kind);
                 cache->offset[cache->count++] = offset;
                 return;
         }

@@ -375,3 +375,24 @@ bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
         return (sb_load_acquire(&sb_unit_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
                (sb_unit_word(segment, unit) ^ word) >> 54 == 0;
 }
+
+static void unit_reset_words(struct sb_block *block, enum sb_unit_kind kind)
+{
+        if (kind == SB_UNIT_NODES) {
+                /* Relaxed, both: ordered by the release below. */
+                sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
+                sb_store_relaxed(&((struct sb_node *)block)->unhooked, 0);
+        } else if (kind == SB_UNIT_GUARDS) {
+                ((struct sb_guard_chunk *)block)->owner = 0;
+        }
+        /* R:retire > A:retire. It comes last: a process that holds the offset from the life before,
+         * and finds 0 here, finds nothing else of that life. */
+        sb_store_release(&block->retire, 0);
+}
+
+void sb_unit_reset_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind)
+{
+        sb_model_unchecked_begin();
+        unit_reset_words(sb_block_at(&handle->segment, offset), kind);
+        sb_model_unchecked_end();
+}

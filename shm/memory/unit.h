@@ -108,4 +108,8 @@ void sb_unit_taken(const struct sb_segment *segment, uint32_t unit, uint64_t wor
 /* Go on with what a killed process left undone at the unit, and set its hints. */
 void sb_unit_repair(struct sb_handle *handle, uint32_t unit);
 
+/* Begin another life of a block, before its bit is set. A process that holds its offset may look at
+ * it just now. */
+void sb_unit_reset_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind);
+
 #endif

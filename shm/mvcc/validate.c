@@ -145,39 +145,21 @@ static bool validate_ends_before(const struct range *range, struct sb_node_key k
                sb_bytes_compare(key.bytes, key.len, range->high, range->high_len) >= 0;
 }
 
-static bool validate_is_behind(
-        const struct sb_segment *segment, const struct sb_node *node, struct sb_node_key key)
-{
-        struct sb_node_key own = sb_node_key(segment, node);
-
-        return own.bytes && sb_bytes_compare(own.bytes, own.len, key.bytes, key.len) > 0;
-}
-
-/* The node behind @node, which has @key; NULL: none. Bound: damage. One that is not behind it by
- * its key lies in a damaged segment, where the walk could go round for ever. */
-static struct sb_node *validate_next(
-        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key)
-{
-        bool gone;
-        struct sb_node *next = sb_order_next(handle, node, &gone);
-
-        if (gone)
-                return sb_order_seek(handle, key.bytes, key.len, true);
-        if (!next || validate_is_behind(&handle->segment, next, key))
-                return next;
-        sb_damage_note(handle);
-        return NULL;
-}
-
 /* The keys as they are now, from validation->node on, or from the range's beginning. */
 static enum sb_verdict validate_range(
         struct sb_handle *handle, struct sb_validation *validation, const struct range *range)
 {
+        struct sb_node_key from = {.bytes = range->low, .len = range->low_len};
+        struct sb_order_cursor cursor;
         struct sb_node *node = validation->node;
 
-        if (!node)
-                node = sb_order_seek(handle, range->low, range->low_len, false);
-        while (node) {
+        /* The one at which another try was disturbed is looked at again. */
+        if (node)
+                from = sb_node_key(&handle->segment, node);
+        if (node && !from.bytes)
+                sb_damage_note(handle);
+        for (node = sb_order_first(handle, from.bytes, from.len, false, &cursor); node;
+                node = sb_order_next(handle, &cursor)) {
                 struct sb_node_key key = sb_node_key(&handle->segment, node);
                 enum sb_verdict verdict;
 
@@ -191,7 +173,6 @@ static enum sb_verdict validate_range(
                 verdict = validate_node(handle, validation, node);
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
-                node = validate_next(handle, node, key);
         }
         /* Where the walk met damage, what lies behind is not known. */
         return sb_damage_met(handle) ? SB_VERDICT_CHANGED : SB_VERDICT_VALID;

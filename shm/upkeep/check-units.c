@@ -5,8 +5,11 @@
 
 #include "shm/upkeep/check-units.h"
 
+#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/keys/ahead.h"
+#include "shm/keys/branch.h"
+#include "shm/keys/order.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
@@ -156,6 +159,84 @@ static void check_units_count_held(struct sb_look *look, uint64_t at, uint32_t r
                         check_units_held_aborted(sb_version_at(look->segment, lists.write[i]));
 }
 
+/* What is wrong with a slot. *symbols: a bit for each symbol that others have. */
+static const char *check_units_slot(
+        struct sb_look *look, const struct sb_branch_view *view, uint32_t index, uint32_t *symbols)
+{
+        uint64_t word = sb_pin_load(look->handle, &view->branch->slot[index]), shape;
+        uint32_t symbol = SB_SLOT_SYMBOL(word);
+        struct sb_branch_view below;
+        const struct sb_node *node;
+
+        if (!symbol)
+                return word & ~SB_SLOT_FROZEN ? "a slot without a symbol is not free" : NULL;
+        if (symbol > SB_BRANCH_SYMBOLS || (*symbols >> symbol & 1))
+                return "two slots have one symbol, or one has none that there is";
+        if (view->slots == SB_BRANCH_SYMBOLS && symbol != index + 1)
+                return "a slot has another one's symbol";
+        *symbols |= UINT32_C(1) << symbol;
+        if (!(word & SB_OFFSET_MASK))
+                return index == view->anchor ? "its anchor is empty" : NULL;
+        node = sb_node_at(look->segment, word & SB_OFFSET_MASK);
+        if (!node || !sb_unit_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_NODES, NULL))
+                return "a slot leads to no block";
+        shape = sb_pin_load(look->handle, &node->cell);
+        if (word & SB_SLOT_LEAF)
+                return SB_BRANCH_IS(shape) ? "a leaf is a branch" : NULL;
+        return sb_branch_view(look->segment, word, view->depth + 1, &below)
+                       ? NULL
+                       : "a slot leads to no deeper branch";
+}
+
+/* What is wrong with a branch to which the index leads, or led a moment ago; NULL: nothing. Under
+ * the pin under which it was found. */
+static const char *check_units_slots(struct sb_look *look, struct sb_branch *branch)
+{
+        uint64_t at = sb_offset_of(look->segment, branch), size;
+        struct sb_branch_view view;
+        uint32_t symbols = 0, i;
+        const char *fault = NULL;
+
+        if (!sb_branch_view(look->segment, at, 0, &view) ||
+                !sb_unit_is_block(look->segment, at, SB_UNIT_NODES, &size) ||
+                sb_branch_size(view.slots) > size)
+                return "its shape is wrong";
+        for (i = 0; i < view.slots && !fault; i++)
+                fault = check_units_slot(look, &view, i, &symbols);
+        return fault;
+}
+
+/* Whether a block in a slab of nodes, which may be freed just now, is a branch that is linked: then
+ * the pin keeps it. */
+static bool check_units_is_branch(struct sb_look *look, struct sb_block *block)
+{
+        bool linked;
+
+        sb_model_unchecked_begin();
+        /* A:publish. */
+        linked = SB_BRANCH_IS(sb_load_acquire(&((const struct sb_node *)block)->cell)) &&
+                 sb_order_reaches(look->handle, (struct sb_branch *)block);
+        sb_model_unchecked_end();
+        return linked;
+}
+
+static void check_units_branch(struct sb_look *look, struct sb_block *block, uint64_t at)
+{
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. Before the look. */
+        bool dated = retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
+        const char *fault;
+
+        if (!check_units_is_branch(look, block))
+                return;
+        look->report->branches += !retire;
+        fault = dated ? "it is linked and dated"
+                      : check_units_slots(look, (struct sb_branch *)block);
+        /* One that was replaced meanwhile says nothing. */
+        if (fault && check_units_is_branch(look, block))
+                sb_report_problem(look->report, "ordered index, branch at offset %llu: %s",
+                        (unsigned long long)at, fault);
+}
+
 static void check_units_block(
         struct sb_look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
 {
@@ -177,6 +258,8 @@ static void check_units_block(
                 /* A:retire. */
                 report->blocks_waiting +=
                         kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
+                if (kind == SB_UNIT_NODES)
+                        check_units_branch(look, block, at);
         } else if (check_units_lost(look, unit, at, kind)) {
                 report->blocks_lost++;
                 sb_report_problem(look->report, "unit %u: the block at offset %llu is lost", unit,

@@ -16,8 +16,10 @@
 #include "shm/keys/ahead.h"
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
+#include "shm/keys/order.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
@@ -47,8 +49,10 @@ static bool check_is_dated(struct sb_block *block)
         return retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
 }
 
-/* What is wrong with an unmarked node in the index: it names no cell, or not its key's. */
-static const char *check_node(struct sb_look *look, struct sb_node *node, uint64_t at)
+/* ---- nodes ---- */
+
+/* What is wrong with a node's cell: it names none, or not its key's. */
+static const char *check_order_cell(struct sb_look *look, struct sb_node *node)
 {
         uint64_t own = sb_pin_load(look->handle, &node->cell), word;
         struct sb_word64 *cell = sb_cell_at(look->segment, own);
@@ -61,172 +65,85 @@ static const char *check_node(struct sb_look *look, struct sb_node *node, uint64
         word = sb_pin_load(look->handle, cell);
         head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
         /* If the node is gone meanwhile, it says so before its cell is emptied. */
-        if ((!head || head->node != at) && sb_pin_load(look->handle, &node->cell) == own)
+        if ((!head || head->node != sb_offset_of(look->segment, node)) &&
+                sb_pin_load(look->handle, &node->cell) == own)
                 return "its cell is another key's";
         return NULL;
 }
 
-/* A walk along one level. What is behind a node that is leaving may have left, too, and be free
- * memory: a pin protects what is reached through links that stand, not what a node out of the index
- * still names (its next may be younger than the pin's hi, and gone before the look). So such a node
- * is passed only while the last link that stays still leads to it. */
-struct level_walk {
-        struct sb_word64 *link; /* of the last node that stays, or the beginning */
-        uint64_t first, word;   /* what was in it; where the walk goes on */
-        const unsigned char *last_key;
-        uint32_t last_len;
-        uint64_t steps;
-        struct sb_ahead ahead;
+/* The last key of a pass. */
+struct check_order_last {
+        unsigned char key[SB_KEY_LEN_MAX];
+        uint32_t len;
+        bool any;
 };
 
-static void check_walk_from(struct sb_look *look, struct level_walk *walk, struct sb_word64 *link)
-{
-        walk->link = link;
-        walk->first = walk->word = sb_pin_load(look->handle, link);
-}
-
-static void check_walk_begin(struct sb_look *look, struct level_walk *walk, uint32_t level)
-{
-        *walk = (struct level_walk){0};
-        check_walk_from(look, walk, &look->segment->super->order[level]);
-        if (level)
-                return;
-        look->report->nodes = 0;
-        sb_ahead_begin(look->segment, &walk->ahead);
-}
-
-/* Pass a node that is leaving and names @next. False: the level is to be begun again. */
-static bool check_walk_past(struct sb_look *look, struct level_walk *walk, uint64_t next)
-{
-        if (sb_pin_load(look->handle, walk->link) == walk->first) {
-                walk->word = next;
-                return true;
-        }
-        check_walk_from(look, walk, walk->link);
-        return !(walk->first & SB_PREV_MARKED);
-}
-
-/* The node at @at, or NULL, and a problem, where none can be. */
-static struct sb_node *check_node_at(struct sb_look *look, uint32_t level, uint64_t at)
-{
-        struct sb_segment *segment = look->segment;
-        struct sb_node *node = sb_node_at(segment, at);
-        struct sb_node_key key;
-        uint64_t size;
-
-        if (!node || !sb_unit_is_block(segment, at, SB_UNIT_NODES, &size)) {
-                sb_report_problem(look->report, "ordered index, level %u: no node at offset %llu",
-                        level, (unsigned long long)at);
-                return NULL;
-        }
-        key = sb_node_key(segment, node);
-        if (!key.bytes || sb_node_size(key.height, key.len) > size || key.height <= level ||
-                key.height > segment->height_max) {
-                sb_report_problem(look->report,
-                        "node at offset %llu: height or key length is wrong",
-                        (unsigned long long)at);
-                return NULL;
-        }
-        return node;
-}
-
-/* What is wrong with one node on the way. @lowest, @next: its links at level 0 and at this one, in
- * the order in which they were loaded. */
-static const char *check_step(struct sb_look *look, struct level_walk *walk, uint32_t level,
-        struct sb_node *node, uint64_t lowest, uint64_t next)
+/* What is wrong with a node that the pass has come to. A node that left meanwhile is not found any
+ * more, and says that it is GONE. */
+static const char *check_order_node(
+        struct sb_look *look, struct sb_node *node, struct check_order_last *last)
 {
         struct sb_node_key key = sb_node_key(look->segment, node);
-        const char *fault = NULL;
+        uint64_t size;
+        bool linked;
 
-        if (lowest & ~next & SB_PREV_MARKED)
-                /* A walk would come down here for ever. */
-                return "it is marked at level 0 before the levels above";
-        if (next & SB_PREV_MARKED)
-                return NULL;
-        if (!key.bytes ||
-                (walk->last_key &&
-                        sb_bytes_compare(walk->last_key, walk->last_len, key.bytes, key.len) >= 0 &&
-                        look->quiescent))
+        if (!sb_unit_is_block(
+                    look->segment, sb_offset_of(look->segment, node), SB_UNIT_NODES, &size))
+                return "there is no node";
+        if (!key.bytes || sb_node_size(key.len) > size)
+                return "its key length is wrong";
+        if (last->any && sb_bytes_compare(key.bytes, key.len, last->key, last->len) <= 0)
                 return "it is out of order";
-        if (!level)
-                fault = check_node(look, node, sb_offset_of(look->segment, node));
-        walk->last_key = key.bytes;
-        walk->last_len = key.len;
-        look->report->nodes += !level;
-        return fault;
+        memcpy(last->key, key.bytes, key.len);
+        last->len = key.len;
+        last->any = true;
+        linked = sb_order_find(look->handle, key.bytes, key.len) == node;
+        if (linked && check_is_dated(&node->block) &&
+                sb_order_find(look->handle, key.bytes, key.len) == node)
+                return "it is linked and dated";
+        if (!linked && sb_pin_load(look->handle, &node->cell) != SB_NODE_GONE)
+                return "its key does not lead to it";
+        return check_order_cell(look, node);
 }
 
-#define BEGINNINGS_MAX 100u /* of a walk that others disturb; then the pass is left at that */
-
-/* *suspect: 0, or a node that was found dated before this walk began; set when this walk finds one
- * and none was suspected before. Return: whether the level is sound. */
-static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
+/* The nodes behind the last key. Return: whether there may be more. */
+static bool check_order_run(struct sb_look *look, struct check_order_last *last)
 {
-        const uint64_t suspected = *suspect, most = look->segment->geometry.size / SB_BLOCK_MIN;
-        uint32_t beginnings = 0;
-        struct level_walk walk;
+        struct sb_order_run run;
+        uint32_t i;
 
-        check_walk_begin(look, &walk, level);
-        if (walk.first & SB_PREV_MARKED) {
-                sb_report_problem(
-                        look->report, "ordered index, level %u: its beginning is marked", level);
+        sb_order_take_run(
+                look->handle, last->key, last->len, !last->any, false, SB_ORDER_RUN, &run);
+        sb_ahead_nodes(look->segment, run.node, run.count);
+        for (i = 0; i < run.count; i++) {
+                const char *fault = check_order_node(look, run.node[i], last);
+
+                if (fault) {
+                        sb_report_problem(look->report, "ordered index, node at offset %llu: %s",
+                                (unsigned long long)sb_offset_of(look->segment, run.node[i]),
+                                fault);
+                        return false;
+                }
+                look->report->nodes++;
+        }
+        if (sb_damage_met(look->handle)) {
+                sb_report_problem(look->report,
+                        "ordered index: a slot leads to no node with a key, and no branch");
                 return false;
         }
-        while (walk.word & SB_OFFSET_MASK) {
-                uint64_t at = walk.word & SB_OFFSET_MASK, lowest, next;
-                struct sb_node *node = check_node_at(look, level, at);
-                const char *fault;
-
-                if (!node)
-                        return false;
-                if (!level && !sb_ahead_pass(look->segment, &walk.ahead))
-                        sb_ahead_nodes(look->segment, &walk.ahead, node);
-                lowest = sb_pin_load(look->handle, &node->next[0]);
-                next = sb_pin_load(look->handle, &node->next[level]);
-                fault = check_step(look, &walk, level, node, lowest, next);
-                if (at == suspected)
-                        fault = "it is linked and dated";
-                else if (!*suspect && check_is_dated(&node->block))
-                        *suspect = at;
-                /* Bound: result. It is reported. */
-                if (walk.steps++ > most)
-                        fault = "the walk is endless";
-                if (fault) {
-                        sb_report_problem(look->report,
-                                "ordered index, level %u, node at offset %llu: %s", level,
-                                (unsigned long long)at, fault);
-                        return false;
-                }
-                if (!(next & SB_PREV_MARKED)) {
-                        walk.link = &node->next[level];
-                        walk.first = walk.word = next;
-                } else if (!check_walk_past(look, &walk, next)) {
-                        /* Bound: result. The report says that the level was not seen to its end. */
-                        if (++beginnings == BEGINNINGS_MAX) {
-                                look->report->levels_unseen++;
-                                return true;
-                        }
-                        check_walk_begin(look, &walk, level);
-                }
-        }
-        return true;
+        return run.more;
 }
 
 static void check_order(struct sb_look *look)
 {
-        uint32_t level;
+        struct check_order_last last = {.len = 0};
+        bool more = true;
 
-        for (level = 0; level < look->segment->height_max; level++) {
-                uint64_t suspect = 0;
-                bool sound;
-
+        /* Bound: result. Keys ascend, or it is reported. */
+        while (more) {
                 sb_pin(look->handle);
-                sound = check_level(look, level, &suspect);
-                if (sound && suspect)
-                        sound = check_level(look, level, &suspect);
+                more = check_order_run(look, &last);
                 sb_unpin(look->handle);
-                if (!sound)
-                        return;
         }
 }
 
@@ -356,7 +273,7 @@ static const char *check_head(
         struct sb_look *look, uint64_t word, uint64_t number, struct sb_version *head)
 {
         struct sb_segment *segment = look->segment;
-        uint64_t hash, own, stamp, next, shape, node_at;
+        uint64_t hash, own, stamp, shape, node_at;
         struct sb_node_key key;
         struct sb_node *node;
         uint32_t retire;
@@ -383,16 +300,12 @@ static const char *check_head(
         /* A:stamp. Before the node's cell: a placeholder is stamped after its node has named the
          * cell. */
         stamp = sb_load_acquire(&head->stamp);
-        /* Before the node's cell as well: the link is marked after the node was gone. */
-        next = sb_pin_load(look->handle, &node->next[0]);
         own = sb_pin_load(look->handle, &node->cell);
         if ((word & SB_CELL_FROZEN) ||
                 (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER && !stamp))
                 return NULL; /* on its way out, or not confirmed yet */
         if (own != number)
                 return "its node names another cell";
-        if (next & SB_PREV_MARKED)
-                return "its node is leaving the ordered index";
         if (look->quiescent && !sb_reach_node(look->handle, node))
                 return "its node is not in the ordered index";
         retire = sb_load_acquire(&head->block.retire); /* A:retire. */

@@ -28,36 +28,15 @@
 
 /* ---- making ---- */
 
-/* The highest node that there is a block for, no higher than the hash says. Without that, a key
- * with a high node finds a bus full in which its neighbours find room. */
-static int key_take_node(struct sb_handle *handle, uint32_t key_len, uint64_t hash, uint32_t also,
-        struct sb_key_supplies *supplies)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint32_t height = sb_node_height(segment, hash), class_, tried = UINT32_MAX;
-        int r = SB_E_FULL;
-
-        for (; r == SB_E_FULL && height > 0; height--) {
-                class_ = sb_unit_class(segment, sb_node_size(height, key_len));
-                if (class_ == tried)
-                        continue;
-                r = sb_slab_take(handle, SB_UNIT_NODES, sb_node_size(height, key_len), also,
-                        &supplies->node);
-                supplies->height = height;
-                tried = class_;
-                if (!(also & SB_SLAB_LARGER))
-                        break;
-        }
-        return r;
-}
-
-int sb_key_take_supplies(struct sb_handle *handle, uint32_t key_len, uint64_t hash, uint32_t also,
-        struct sb_key_supplies *supplies)
+int sb_key_take_supplies(
+        struct sb_handle *handle, uint32_t key_len, uint32_t also, struct sb_key_supplies *supplies)
 {
         int r = 0;
 
+        supplies->also = also;
         if (!supplies->node)
-                r = key_take_node(handle, key_len, hash, also, supplies);
+                r = sb_slab_take(
+                        handle, SB_UNIT_NODES, sb_node_size(key_len), also, &supplies->node);
         if (!r && !supplies->placeholder)
                 r = sb_slab_take(handle, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
                         also, &supplies->placeholder);
@@ -77,8 +56,8 @@ static struct sb_node *key_fill_node(struct sb_handle *handle,
         sb_store_relaxed(&node->rule, 0);
         node->hash = hash;
         node->key_len = (uint16_t)key_len;
-        node->height = (uint16_t)supplies->height;
-        memcpy(&node->next[supplies->height], key, key_len);
+        node->zero = 0;
+        memcpy(node->key, key, key_len);
         return node;
 }
 
@@ -118,24 +97,22 @@ static uint64_t key_behind_link(
         return SB_FAULT(FLOOR_EARLY) ? early : sb_index_floor(&handle->segment, hash);
 }
 
-/* Link @mine, unless the key has a node. Return: the key's node, and in *ret_own the cell that it
- * names, or 0; NULL: @mine is linked, and a sweep took it for an abandoned one (*ret_own says
- * GONE), or the index is damaged, and @mine is not linked (0). */
-static struct sb_node *key_link(struct sb_handle *handle, struct sb_node *mine, uint64_t *ret_own)
+/* Link @mine, unless the key has a node. Return: 0: *ret is the key's node, and *ret_own the cell
+ * that it names, or 0; *ret NULL: @mine is linked, and a sweep took it for an abandoned one.
+ * SB_E_FULL, -EIO: as sb_order_insert(). */
+static int key_link(struct sb_handle *handle, struct sb_node *mine, uint32_t also,
+        struct sb_node **ret, uint64_t *ret_own)
 {
-        for (;;) {
-                struct sb_node *node = sb_order_insert(handle, mine);
+        int r;
 
-                *ret_own = node ? sb_pin_load(handle, &node->cell) : 0;
-                if (*ret_own != SB_NODE_GONE)
-                        return node;
-                if (node == mine)
-                        return NULL;
-                if (!sb_order_remove(handle, node)) {
-                        *ret_own = 0;
-                        return NULL;
-                }
-        }
+        /* Another process's node that is GONE by now gives way. */
+        do {
+                r = sb_order_insert(handle, mine, also, ret);
+                *ret_own = r ? 0 : sb_pin_load(handle, &(*ret)->cell);
+        } while (*ret_own == SB_NODE_GONE && *ret != mine);
+        if (*ret_own == SB_NODE_GONE)
+                *ret = NULL;
+        return r;
 }
 
 /* Another node is the key's: @mine, which is noted and was never linked, goes as all that was noted
@@ -169,53 +146,47 @@ static struct sb_node *key_look_first(struct sb_handle *handle, const void *key,
         return node;
 }
 
-/* Leave a node out of the ordered index for now: no other process runs, and the key has no node. */
-static struct sb_node *key_leave_unlinked(struct sb_node *mine, uint64_t *ret_own)
-{
-        uint32_t level;
-
-        for (level = 0; level < mine->height; level++)
-                /* Relaxed: as in key_fill_node(). */
-                sb_store_relaxed(&mine->next[level], 0);
-        *ret_own = 0;
-        return mine;
-}
-
 /* The key's node, noted: the maker's own, now linked, or another one. *ret_own: the cell that it
- * names, or 0. NULL: as key_link(). */
-static struct sb_node *key_make_node(struct sb_handle *handle, const void *key, uint32_t key_len,
-        uint64_t hash, struct sb_key_supplies *supplies, uint64_t *ret_own, uint64_t *ret_floor)
+ * names, or 0. Return: as key_link(). Where the maker is the only process, and the key has no node,
+ * its own stays out of the ordered index for now. */
+static int key_make_node(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_key_supplies *supplies, struct sb_node **ret, uint64_t *ret_own,
+        uint64_t *ret_floor)
 {
-        struct sb_node *node = key_look_first(handle, key, key_len, supplies, ret_own), *mine;
+        struct sb_node *mine;
+        int r = 0;
 
-        if (node)
-                return node;
-        mine = key_fill_node(handle, supplies, key, key_len, hash);
+        *ret = key_look_first(handle, key, key_len, supplies, ret_own);
+        if (*ret)
+                return 0;
+        /* Before the node is noted: it cannot be given back then. */
+        if (!supplies->unlinked)
+                r = sb_order_prepare(handle, key, key_len, supplies->also);
+        if (r)
+                return r;
+        *ret = mine = key_fill_node(handle, supplies, key, key_len, hash);
         *ret_floor = key_before_link(handle, mine);
         /* R:operation > A:operation. The note comes before the link: so a process that finds this
          * client dead finds the node. */
         sb_store_release(&handle->record->operation, supplies->node);
-        node = supplies->unlinked ? key_leave_unlinked(mine, ret_own)
-                                  : key_link(handle, mine, ret_own);
-        if (node ? node != mine : !*ret_own)
-                key_give_way(
-                        handle, mine, node ? sb_offset_of(&handle->segment, node) : 0, supplies);
+        if (!supplies->unlinked)
+                r = key_link(handle, mine, supplies->also, ret, ret_own);
+        if (r || (*ret && *ret != mine))
+                key_give_way(handle, mine, r ? 0 : sb_offset_of(&handle->segment, *ret), supplies);
         else
                 supplies->node = 0; /* linked; or it waits for its grace periods */
-        return node;
+        return r;
 }
 
 int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies)
 {
         uint64_t floor = 0, at, cell_number, own = 0;
-        struct sb_node *node = key_make_node(handle, key, key_len, hash, supplies, &own, &floor);
-        int r;
+        struct sb_node *node;
+        int r = key_make_node(handle, key, key_len, hash, supplies, &node, &own, &floor);
 
-        if (!node)
-                return own ? 0 : -EIO;
-        if (own)
-                return 0; /* it has a cell: another process was first */
+        if (r || own)
+                return r; /* if it has a cell, another process was first */
         at = sb_offset_of(&handle->segment, node);
         floor = key_behind_link(handle, node, hash, floor);
         key_fill_placeholder(handle, supplies->placeholder, at, floor, key, key_len);
@@ -551,8 +522,6 @@ static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
         bool unlinked;
 
-        if (SB_FAULT(NO_SECOND_LOOK))
-                return true;
         unlinked = sb_order_remove(handle, node);
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
         key_retire_ring(handle, node);

@@ -28,8 +28,8 @@
 /* Blocks that a maker brings along; 0 after it was used. */
 struct sb_key_supplies {
         uint64_t node, placeholder;
-        uint32_t height; /* that the node's block has room for */
-        bool gave_way;   /* at first false: another process's node was the key's, and `node` went */
+        uint32_t also; /* SB_SLAB_* bits, for what the ordered index needs */
+        bool gave_way; /* at first false: another process's node was the key's, and `node` went */
         bool unlinked; /* of the only process: the caller links all nodes at once (keys/sorted.h) */
 };
 
@@ -38,15 +38,14 @@ struct sb_key_supplies {
 bool sb_key_find(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_spot *ret);
 
-/* Take the blocks that a new key needs and that @supplies lack; @also: SB_SLAB_* bits. The node is
- * as high as the hash says; where no block of that size is left and larger ones may serve, it is as
- * high as there is a block for: it finds its key as well, at the cost of some steps more.
- * Return: 0, SB_E_FULL. */
-int sb_key_take_supplies(struct sb_handle *handle, uint32_t key_len, uint64_t hash, uint32_t also,
+/* Take the blocks that a new key needs and that @supplies lack; @also: SB_SLAB_* bits. Return: 0,
+ * SB_E_FULL. */
+int sb_key_take_supplies(struct sb_handle *handle, uint32_t key_len, uint32_t also,
         struct sb_key_supplies *supplies);
 /* Make the key, or find that another process does: after 0, sb_key_find() finds it or it was
  * removed again. @supplies come filled; what is still there afterwards is the caller's.
- * Return: 0; SB_E_FULL: no empty cell; -EIO: the index is damaged. */
+ * Return: 0; SB_E_FULL: no empty cell, or, if the node is there afterwards, no memory for the
+ * ordered index; -EIO: that is damaged. */
 int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies);
 /* Under a pin: the tombstone of a key that is deleted, and its stamp. @head: of the key's chain;

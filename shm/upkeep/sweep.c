@@ -14,6 +14,7 @@
 #include "shm/base/word.h"
 #include "shm/history/budget.h"
 #include "shm/keys/index.h"
+#include "shm/keys/order.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -281,6 +282,8 @@ static void sweep_node(struct sb_handle *handle, struct sb_node *node)
 {
         uint64_t own = sweep_load_cell(handle, node);
 
+        if (SB_BRANCH_IS(own))
+                return; /* linked, or its maker's still, or a reaper's to find */
         if (!own) {
                 /* Without a cell and in the index: left by a dead maker, or by one that found no
                  * empty cell. A live maker makes it anew. */
@@ -374,7 +377,9 @@ static void sweep_dying(struct sb_handle *handle, struct sb_block *block, enum s
         /* Asked only now, when the block cannot begin another life under the sweeper's pin. */
         if (sweep_is_noted(handle, block))
                 return;
-        if (kind == SB_UNIT_NODES)
+        if (kind == SB_UNIT_NODES && SB_BRANCH_IS(sweep_load_cell(handle, (struct sb_node *)block)))
+                sb_order_finish(handle, (struct sb_branch *)block);
+        else if (kind == SB_UNIT_NODES)
                 sb_limbo_date(handle, block);
         else
                 sweep_finish_dying(handle, (struct sb_version *)block, horizon);

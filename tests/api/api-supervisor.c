@@ -16,6 +16,7 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/history/named.h"
+#include "shm/keys/branch.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
@@ -318,7 +319,8 @@ static void test_damage_that_an_engine_meets_is_said_and_seen_by_the_next(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
-        struct sb_node *node;
+        struct sb_branch_view view = {0};
+        uint64_t root;
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
@@ -326,11 +328,13 @@ static void test_damage_that_an_engine_meets_is_said_and_seen_by_the_next(void)
         CHECK(!daemon_set(&daemon_handle, "key", "value") &&
                 !daemon_set(&daemon_handle, "old", ""));
         CHECK_EQ(daemon_delete(&daemon_handle, "old"), 0);
-        sb_pin(&daemon_handle);
-        node = sb_order_find(&daemon_handle, "key", 3);
-        CHECK(node);
-        sb_store_relaxed(&node->next[0], sb_offset_of(&attachment.segment, node));
-        sb_unpin(&daemon_handle);
+        /* All slots of the branch lead to the branch. */
+        root = sb_load_relaxed(&attachment.segment.super->order);
+        CHECK(sb_branch_view(&attachment.segment, root, 0, &view));
+        for (uint32_t i = 0; i < view.slots; i++)
+                if (sb_load_relaxed(&view.branch->slot[i]))
+                        sb_store_relaxed(&view.branch->slot[i],
+                                SB_SLOT_TO(sb_load_relaxed(&view.branch->slot[i]), root));
         /* The engine's next sweep removes the key that was deleted. */
         sb_limbo_leave(&daemon_handle);
         CHECK(daemon_hear(&daemon, "the segment is damaged: `agentctl check` names"));

@@ -30,9 +30,11 @@
 #include "shm/notify/prefix.h"
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
 #include "tests/harness/faults.h"
+#include "shm/upkeep/key.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/work.h"
 #include "tests/kill/race.h"
 #include "tests/unit/bus.h"
 
@@ -795,95 +797,218 @@ static void test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_befor
 
 /* ---- the ordered index ---- */
 
-static struct sb_node *tall, *neighbour, *inserted;
-static bool removed;
+static struct sb_node *goes, *stays, *comes;
 
-/* Nodes of two levels, in no index; "b" comes behind "a". */
-static struct sb_node *make_tall(const char *key)
+/* A node that is not in the index. */
+static struct sb_node *make_node(const char *key)
 {
         struct sb_node *node;
         uint64_t offset;
 
-        if (sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(2, 1), 0, &offset))
+        if (sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(1), 0, &offset))
                 return NULL;
         node = sb_node_at(&writer.segment, offset);
         node->key_len = 1;
-        node->height = 2;
-        memcpy(&node->next[2], key, 1);
+        memcpy(node->key, key, 1);
         return node;
 }
 
-static bool begin_with_two_tall_nodes(void)
+static bool insert_node(struct sb_handle *handle, struct sb_node *node)
 {
-        removed = false;
-        return begin_plain() && (tall = make_tall("a")) && (neighbour = make_tall("b"));
+        struct sb_node *found = NULL;
+        int r;
+
+        sb_pin(handle);
+        r = sb_order_insert(handle, node, 0, &found);
+        sb_unpin(handle);
+        return !r && found == node;
 }
 
-static void insert_tall(void *context)
+/* "a", which is the anchor, and "b" are in the index, in one branch; "c" is not. */
+static bool begin_with_two_nodes(void)
+{
+        return begin_plain() && (goes = make_node("a")) && (stays = make_node("b")) &&
+               (comes = make_node("c")) && insert_node(&writer, goes) &&
+               insert_node(&writer, stays);
+}
+
+static void remove_node(struct sb_handle *handle)
+{
+        sb_store_relaxed(&goes->cell, SB_NODE_GONE);
+        sb_pin(handle);
+        broken |= !sb_order_remove(handle, goes);
+        sb_unpin(handle);
+}
+
+static void insert_by_reader(void *context)
 {
         (void)context;
-        sb_pin(&reader);
-        inserted = sb_order_insert(&reader, tall);
-        sb_unpin(&reader);
-        broken |= inserted != tall;
+        broken |= !insert_node(&reader, comes);
 }
 
-static bool leads_to(uint32_t level, const struct sb_node *node)
+static void remove_by_reader(void *context)
 {
-        uint64_t word = sb_load_relaxed(&writer.segment.super->order[level]) & SB_OFFSET_MASK;
-
-        while (word && sb_node_at(&writer.segment, word) != node)
-                word = sb_load_relaxed(&sb_node_at(&writer.segment, word)->next[level]) &
-                       SB_OFFSET_MASK;
-        return word;
+        (void)context;
+        remove_node(&reader);
 }
 
-/* As soon as the node is in at level 0 its neighbour comes: so the link that leads past the node at
- * level 1 is another one than was found. */
-static void insert_neighbour(void)
+static void insert_by_writer(void)
 {
-        if (!leads_to(0, tall) || leads_to(0, neighbour))
-                return;
-        sb_pin(&writer);
-        broken |= sb_order_insert(&writer, neighbour) != neighbour;
-        sb_unpin(&writer);
+        broken |= !insert_node(&writer, comes);
 }
 
-static void remove_tall(void)
+static void remove_by_writer(void)
 {
-        insert_neighbour();
-        if (!leads_to(0, tall))
-                return;
-        removed = true;
-        sb_pin(&writer);
-        broken |= !sb_order_remove(&writer, tall);
-        sb_unpin(&writer);
+        remove_node(&writer);
 }
 
-/* The look that takes out what was linked behind the remover's pass is sb_order_remove() again. */
-static bool tall_is_out_where_it_was_removed(void)
+static bool index_has(const struct sb_node *node)
 {
+        struct sb_node_key key = sb_node_key(&writer.segment, node);
+
+        return sb_order_find(&writer, key.bytes, key.len) == node;
+}
+
+/* The index has "b", and what it should have of the others. */
+static bool order_is(bool has_goes, bool has_comes)
+{
+        uint32_t count = 1 + has_goes + has_comes;
+        struct sb_order_run nodes;
         bool right;
 
-        if (!removed)
-                return leads_to(0, tall) && leads_to(1, tall);
-        right = !leads_to(0, tall) && (sb_load_relaxed(&tall->next[1]) & SB_PREV_MARKED);
         sb_pin(&writer);
-        right = right && sb_order_remove(&writer, tall) && !leads_to(1, tall);
+        sb_order_take_run(&writer, "", 0, true, false, SB_ORDER_RUN, &nodes);
+        right = index_has(goes) == has_goes && index_has(stays) && index_has(comes) == has_comes &&
+                nodes.count == count && nodes.node[has_goes] == stays && !nodes.more;
         sb_unpin(&writer);
-        return right && leads_to(0, neighbour) && leads_to(1, neighbour);
+        return right;
 }
 
-static void test_a_node_that_is_removed_while_it_is_linked_keeps_its_marks(void)
+/* Without a point the other client has done nothing. */
+static bool one_came_and_the_other_goes(void)
 {
-        const struct race race = {.begin = begin_with_two_tall_nodes,
-                .operation = insert_tall,
-                .before = insert_neighbour,
-                .beside = remove_tall,
-                .right = tall_is_out_where_it_was_removed,
+        return order_is(!came, true);
+}
+
+static bool one_went_and_the_other_comes(void)
+{
+        return order_is(false, came);
+}
+
+static void test_a_node_comes_into_a_branch_from_which_another_one_goes(void)
+{
+        const struct race race = {.begin = begin_with_two_nodes,
+                .operation = insert_by_reader,
+                .beside = remove_by_writer,
+                .right = one_came_and_the_other_goes,
                 .bare = true};
 
         CHECK(race_all(&race) > 10);
+}
+
+static void test_a_node_goes_out_of_a_branch_into_which_another_one_comes(void)
+{
+        const struct race race = {.begin = begin_with_two_nodes,
+                .operation = remove_by_reader,
+                .beside = insert_by_writer,
+                .right = one_went_and_the_other_comes,
+                .bare = true};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- a reader in a branch that was replaced ---- */
+
+static struct sb_order_run found;
+static bool found_freed;
+
+static bool begin_with_two_keys(void)
+{
+        found_freed = false;
+        return begin_plain() && !put(&writer, "a", "1", 1) && !put(&writer, "b", "1", 1);
+}
+
+/* The pin still stands where the nodes are looked at. */
+static void take_run_by_reader(void *context)
+{
+        (void)context;
+        sb_pin(&reader);
+        sb_order_take_run(&reader, "", 0, true, false, SB_ORDER_RUN, &found);
+        for (uint32_t i = 0; i < found.count; i++)
+                found_freed |= !sb_unit_is_block(&reader.segment,
+                        sb_offset_of(&reader.segment, found.node[i]), SB_UNIT_NODES, NULL);
+        sb_unpin(&reader);
+}
+
+/* "c" comes into the branch when the reader is pinned, so that the pin does not protect its node.
+ * Then the branch is copied without "a", "c" goes out of the copy, and its node is freed: what was
+ * replaced leads to it still. */
+static void copy_and_free(void)
+{
+        sb_era_advance(&writer);
+        broken |= put(&writer, "c", "1", 1) != 0 || delete (&writer, "a") != 0;
+        sb_work_all(&writer, true);
+        broken |= delete (&writer, "c") != 0;
+        for (uint32_t i = 0; i < 4; i++) {
+                sb_era_advance(&writer);
+                sb_work_all(&writer, true);
+        }
+}
+
+static bool found_what_is_there(void)
+{
+        return !found_freed && found.count > 0;
+}
+
+static void test_a_reader_of_a_branch_that_was_replaced_meets_no_node_that_was_freed(void)
+{
+        const struct race race = {.begin = begin_with_two_keys,
+                .operation = take_run_by_reader,
+                .beside = copy_and_free,
+                .right = found_what_is_there};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- hints ---- */
+
+static uint32_t hint_list;
+
+static bool begin_with_a_hint(void)
+{
+        if (!begin_plain())
+                return false;
+        hint_list = sb_vacancy_list(&writer.segment, SB_UNIT_NODES, 3);
+        sb_vacancy_set(&writer.segment, hint_list, 3);
+        return true;
+}
+
+static void clear_hint(void *context)
+{
+        (void)context;
+        sb_vacancy_clear(&reader.segment, hint_list, 3);
+}
+
+static void set_hint(void)
+{
+        sb_vacancy_set(&writer.segment, hint_list, 4);
+}
+
+static bool hint_is_found(void)
+{
+        return !came || (sb_vacancy_any(&writer.segment, hint_list) &&
+                                sb_vacancy_next(&writer.segment, hint_list, 0, 64) == 4);
+}
+
+static void test_a_hint_that_comes_while_its_list_is_found_empty_stays(void)
+{
+        const struct race race = {.begin = begin_with_a_hint,
+                .operation = clear_hint,
+                .beside = set_hint,
+                .right = hint_is_found,
+                .bare = true};
+
+        CHECK(race_all(&race) > 3);
 }
 
 int main(int argc, char **argv)
@@ -902,6 +1027,9 @@ int main(int argc, char **argv)
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         RUN(test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin);
         RUN(test_a_block_has_its_own_birth_beside_a_sweep_that_saw_the_one_before);
-        RUN(test_a_node_that_is_removed_while_it_is_linked_keeps_its_marks);
+        RUN(test_a_node_comes_into_a_branch_from_which_another_one_goes);
+        RUN(test_a_node_goes_out_of_a_branch_into_which_another_one_comes);
+        RUN(test_a_reader_of_a_branch_that_was_replaced_meets_no_node_that_was_freed);
+        RUN(test_a_hint_that_comes_while_its_list_is_found_empty_stays);
         return test_end();
 }

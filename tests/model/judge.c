@@ -483,6 +483,7 @@ static void check_cleaned_up(void)
                 sb_sweep(engine, &cursor, engine->segment.geometry.unit_count);
                 sb_work_all(engine, true);
         }
+        sb_slab_release_all(engine); /* what the copy of a branch did not need */
         if (world.serial)
                 aborted = see_end();
         else
@@ -495,10 +496,13 @@ static void check_cleaned_up(void)
                         "%lu units lack a hint after sweeps", (unsigned long)report.units_unhinted);
         check_signs(engine);
         check_large(engine);
-        if (report.blocks_waiting || report.blocks_used != report.keys * 2 + aborted)
-                model_fail("%lu blocks used and %lu waiting for %lu keys",
+        /* Each branch has two leaves or branches at least. */
+        if (report.blocks_waiting ||
+                report.blocks_used != report.keys * 2 + report.branches + aborted ||
+                (report.branches && report.branches >= report.keys))
+                model_fail("%lu blocks used and %lu waiting for %lu keys and %lu branches",
                         (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,
-                        (unsigned long)report.keys);
+                        (unsigned long)report.keys, (unsigned long)report.branches);
 }
 
 static bool any_killed(void)

@@ -91,7 +91,7 @@ static const struct world_case txns[] = {
         {"txn: phantoms", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3, .costly = true},
         {"txn: phantoms, placeholders", {START_PLACEHOLDERS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, own key in the range", {START_PAIR, {OPS(RANGE_EARLY(2, KA)), OPS(SET_A)}}, 2, 3},
-        {"txn: phantoms, tall", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}, .tall = true}, 2, 2},
+        {"txn: phantoms, forked", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}, .forked = true}, 2, 2},
         {"txn: absent keys", {START_EMPTY, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3, .costly = true},
         {"txn: range and delete", {START_PAIR, {OPS(RANGE_EARLY(2, KC)), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
         {"txn: range over a removal", {START_PAIR_DELETED, {OPS(RANGE_EARLY(2, KC)), OPS(WORK, SET_A)}, .setup_by = 1}, 2, 2},

@@ -21,7 +21,8 @@ enum world_pairs_how {
 };
 struct world_list world_pairs(enum world_pairs_how how);
 /* Groups of chosen scenarios. */
-extern const struct world_list world_keys; /* install, make, remove */
+extern const struct world_list world_keys;  /* install, make, remove */
+extern const struct world_list world_order; /* lists-order.c: branches of the ordered index */
 extern const struct world_list
         world_memory; /* retire, guard, free, take again; also with store buffers */
 extern const struct world_list world_snapshot; /* cuts, the stable cut, prune, scan */
@@ -48,7 +49,7 @@ extern const struct world_list world_prefixes_deep; /* the same, of prefixes */
 extern const struct world_list world_batches_deep;  /* the same, with logs */
 
 /* All of them but the deep ones, which take long. */
-#define WORLD_CHOSEN 17u
+#define WORLD_CHOSEN 18u
 extern const struct world_list *const world_chosen[WORLD_CHOSEN];
 
 /* Walks a list. Return: the exit status. */

@@ -35,7 +35,7 @@ static const struct judged {
         {"M:pins", WAY_FAULT, "magazine, get under buffers, the long way", 2},
         {"R:guard", WAY_WORD, "get under set and free", 2},
         {"A:era", WAY_WORD, "cas and cas on old version", 1},
-        {"A:retire", WAY_WORD, "magazine, built in again in a dead one's slab", 1},
+        {"A:retire", WAY_WORD, "magazine, built in again in a dead one's slab", 2},
         {"R:block-freed", WAY_LOCKED, "spare, set and delete", 1},
         {"A:record-tag", WAY_WORD, "far guard and check", 1},
         {"R:clock", WAY_LOCKED, "keep beside sets out of the magazine", 1},

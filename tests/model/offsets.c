@@ -145,8 +145,7 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                         : at == offsetof(struct sb_superblock, durable)      ? "durable"
                         : at == offsetof(struct sb_superblock, roster)       ? "roster"
                         : at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted"
-                        : at == offsetof(struct sb_superblock, order)        ? "order[0]"
-                        : at == offsetof(struct sb_superblock, order) + 8    ? "order[1]"
+                        : at == offsetof(struct sb_superblock, order)        ? "order"
                                                                              : "superblock");
         } else if (offset < g->times_at) {
                 uint32_t slot = (uint32_t)((offset - g->records_at) / g->record_stride);

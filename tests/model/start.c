@@ -67,12 +67,6 @@ static void setup_write(enum world_key key, uint32_t value_len)
         setup_write_by(setup_handle(), key, value_len);
 }
 
-/* How many levels above the lowest a node with this hash has, as far as it matters here. */
-static uint32_t tall_of(uint64_t hash)
-{
-        return !(hash >> 16 & 3) + (spec()->tall > 1 && !(hash >> 16 & 15));
-}
-
 /* Whether a key's home is one of the first half of the buckets, and its number says which key. */
 static bool is_apart(uint64_t hash, uint32_t key)
 {
@@ -81,9 +75,8 @@ static bool is_apart(uint64_t hash, uint32_t key)
         return home < spec()->buckets / 2 && home % WORLD_KEYS == key;
 }
 
-/* A seed with which the keys' nodes have the height that the scenario asks for, and the first of
- * two buckets is the home of all keys. */
-static uint64_t choose_seed(uint32_t tall)
+/* A seed with which the first of two buckets is the home of all keys. */
+static uint64_t choose_seed(void)
 {
         uint64_t seed;
         uint32_t key;
@@ -92,7 +85,7 @@ static uint64_t choose_seed(uint32_t tall)
                 for (key = 0; key < WORLD_KEYS; key++) {
                         uint64_t hash = sb_hash_key(world_key(key), world_key_len(key), seed);
 
-                        if (tall_of(hash) != tall || (spec()->away && (hash >> 31 & 1)) ||
+                        if ((spec()->away && (hash >> 31 & 1)) ||
                                 (spec()->buckets && !is_apart(hash, key)))
                                 break;
                 }
@@ -130,7 +123,7 @@ static void setup_segment(void)
                 .size = 4096,
                 .clients = PEERS - 1,
                 .record_stride = 64,
-                .unit_size = 256,
+                .unit_size = spec()->away ? 512 : 256, /* a branch of all symbols fits */
                 .bucket_count = setup_bucket_count(),
                 .guard_inline = spec()->guards      ? spec()->guards + 1
                                 : world_has_queue() ? 2 + SB_ANCHORS
@@ -150,7 +143,7 @@ static void setup_segment(void)
                 if (wish.size > MODEL_REGION_MAX)
                         model_fail("no geometry: %d", r);
         base = model_region((uint32_t)wish.size);
-        sb_segment_format(base, &geometry, choose_seed(spec()->tall), id, 1);
+        sb_segment_format(base, &geometry, choose_seed(), id, 1);
         r = sb_segment_open(base, wish.size, world_os(), &segment);
         if (r)
                 model_fail("open: %d", r);
@@ -265,13 +258,9 @@ static void setup_neighbour(struct sb_handle *handle, uint64_t at)
                 .value_len = 1};
         uint32_t len;
 
-        for (len = sizeof key - 1; len; len--) {
-                uint64_t hash = sb_hash_key(key, len, segment->seed);
-
-                if (sb_unit_class(segment, sb_node_size(sb_node_height(segment, hash), len)) ==
-                        class_)
+        for (len = sizeof key - 1; len; len--)
+                if (sb_unit_class(segment, sb_node_size(len)) == class_)
                         break;
-        }
         write.key_len = len;
         if (!len || sb_op_write(handle, &write, &result))
                 model_fail("no key for the other block");
@@ -283,7 +272,6 @@ static void setup_short(void)
 {
         unsigned char value[VALUE_LARGE] = {0};
         struct sb_handle *maker = handle_of(0);
-        const struct sb_segment *segment = &maker->segment;
         uint32_t key_len = world_key_len(KEY_B), i;
         uint64_t kept[3];
         char key[] = "a key of none";
@@ -294,11 +282,7 @@ static void setup_short(void)
                 .value = value,
                 .value_len = VALUE_LARGE};
 
-        if (sb_slab_take(maker, SB_UNIT_NODES,
-                    sb_node_size(sb_node_height(segment,
-                                         sb_hash_key(world_key(KEY_B), key_len, segment->seed)),
-                            key_len),
-                    0, &kept[0]) ||
+        if (sb_slab_take(maker, SB_UNIT_NODES, sb_node_size(key_len), 0, &kept[0]) ||
                 sb_slab_take(maker, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, 0,
                         &kept[1]) ||
                 sb_slab_take(maker, SB_UNIT_VERSIONS,

@@ -268,7 +268,7 @@ void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key)
         uint64_t hash = sb_find_hash_any(handle, world_key(key), len);
         struct sb_key_supplies supplies = {0};
 
-        if (sb_key_take_supplies(handle, len, hash, 0, &supplies))
+        if (sb_key_take_supplies(handle, len, 0, &supplies))
                 model_fail("no block at the start");
         sb_pin(handle);
         if (sb_key_make(handle, world_key(key), len, hash, &supplies))

@@ -45,10 +45,15 @@ struct world_state world;
 
 const char *world_key(enum world_key key)
 {
-        static const char *const names[2][WORLD_KEYS] = {
-                {"A-long-key", "B-long-key", "C"}, {"A", "B", "C"}};
+        static const char *const names[3][WORLD_KEYS] = {{"A-long-key", "B-long-key", "C"},
+                {"A", "B", "C"}, {"A-long-key", "B-long-key", "S"}};
 
-        return names[spec()->short_keys][key];
+        return names[spec()->short_keys ? 1 : spec()->forked ? 2 : 0][key];
+}
+
+uint32_t sb_model_branch_few(void)
+{
+        return spec()->slots ? spec()->slots : 2;
 }
 
 uint32_t sb_model_slab_takes(void)
@@ -296,11 +301,12 @@ static void do_attach(uint32_t me, struct sb_handle *engine, const struct world_
 /* Which of the keys a node stands for. */
 static enum world_key key_of(const struct sb_node *node)
 {
-        const char *bytes = (const char *)node + sizeof *node + 8 * node->height;
-        enum world_key key = (enum world_key)(bytes[0] - 'A');
+        enum world_key key = KEY_A;
 
+        while (key < WORLD_KEYS && world_key(key)[0] != (char)node->key[0])
+                key++;
         MODEL_CHECK(key < WORLD_KEYS && node->key_len == world_key_len(key) &&
-                    !memcmp(bytes, world_key(key), node->key_len));
+                    !memcmp(node->key, world_key(key), node->key_len));
         return key;
 }
 
@@ -308,16 +314,16 @@ static enum world_key key_of(const struct sb_node *node)
 void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret)
 {
         struct outcome seen = *ret, *outcome = &seen;
+        struct sb_order_cursor cursor;
         struct sb_node *node;
         uint32_t count = 0, key;
 
         for (key = 0; key < keys; key++)
                 world_see(outcome, key, NULL);
         sb_pin(handle);
-        node = sb_order_seek(handle, "A", 1, false);
-        while (node) {
+        for (node = sb_order_first(handle, "A", 1, false, &cursor); node;
+                node = sb_order_next(handle, &cursor)) {
                 struct sb_version *version;
-                bool gone = false;
 
                 key = key_of(node);
                 if (key >= keys)
@@ -328,12 +334,6 @@ void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct ou
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                         MODEL_CHECK(!outcome->seen[key]);
                         world_see(outcome, key, version);
-                }
-                node = sb_order_next(handle, node, &gone);
-                if (gone) {
-                        sb_unpin(handle);
-                        sb_pin(handle);
-                        node = sb_order_seek(handle, world_key(key), world_key_len(key), true);
                 }
         }
         sb_unpin(handle);

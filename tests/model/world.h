@@ -225,8 +225,9 @@ struct world_spec {
         /* thread of which the client makes the start state, and has its lists; MODEL_THREADS: the
          * engine */
         uint32_t setup_by;
-        uint8_t tall; /* so many levels have the keys' nodes above the lowest [0], at most two */
-        bool hasty;   /* a write that finds no memory does no slice of a sweep */
+        bool forked;    /* the third key differs from the others before these differ */
+        uint32_t slots; /* of the smallest branch [2] */
+        bool hasty;     /* a write that finds no memory does no slice of a sweep */
         /* there are two buckets, and the one that is home to all keys is full of other keys: each
          * key's cell is in the other bucket */
         bool away;

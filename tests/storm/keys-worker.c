@@ -202,16 +202,16 @@ static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uin
  * value there. */
 static uint64_t walk(struct worker *w, uint64_t cut)
 {
+        struct sb_order_cursor cursor;
         struct sb_node *node;
         char last[SB_KEY_LEN_MAX];
         uint32_t last_len = 0;
         uint64_t sum = 0;
-        bool gone = false;
 
         sb_pin(&w->handle);
-        node = sb_order_seek(&w->handle, "", 0, false);
+        node = sb_order_first(&w->handle, "", 0, false, &cursor);
         while (node) {
-                const char *key = (const char *)&node->next[node->height];
+                const char *key = (const char *)node->key;
                 uint32_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 int order = memcmp(last, key, shorter);
 
@@ -223,13 +223,7 @@ static uint64_t walk(struct worker *w, uint64_t cut)
                 memcpy(last, key, len);
                 last_len = len;
                 sum = add_up(w, node, cut, sum);
-                node = sb_order_next(&w->handle, node, &gone);
-                if (gone) {
-                        sb_unpin(&w->handle);
-                        sb_pin(&w->handle);
-                        node = sb_order_seek(&w->handle, last, last_len, true);
-                        gone = false;
-                }
+                node = sb_order_next(&w->handle, &cursor);
         }
         sb_unpin(&w->handle);
         return sum;

@@ -6,6 +6,7 @@
 #define SB_TEST_UNIT_CHAIN_H
 
 #include "shm/base/word.h"
+#include "shm/keys/branch.h"
 #include "shm/keys/index.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
@@ -23,6 +24,40 @@ __attribute__((noipa, unused)) static uint64_t hash_of(const void *key, uint32_t
         return sb_hash_key(key, key_len, writer.segment.seed);
 }
 
+/* The slot, or the root, in which a node's way through the ordered index ends. */
+static inline struct sb_word64 *slot_of(const struct sb_node *node)
+{
+        struct sb_word64 *slot = &writer.segment.super->order;
+        struct sb_branch_view view = {0};
+
+        while (!(sb_load_relaxed(slot) & SB_SLOT_LEAF) &&
+                sb_branch_view(&writer.segment, sb_load_relaxed(slot), view.depth, &view)) {
+                uint32_t symbol = sb_branch_symbol(node->key, node->key_len, view.depth), i = 0;
+
+                while (i < view.slots &&
+                        SB_SLOT_SYMBOL(sb_load_relaxed(&view.branch->slot[i])) != symbol + 1)
+                        i++;
+                if (i == view.slots)
+                        break;
+                slot = &view.branch->slot[i];
+        }
+        return slot;
+}
+
+/* How many branches the ordered index has, from @word on. */
+__attribute__((noipa, unused)) static uint64_t branches_below(uint64_t word)
+{
+        struct sb_branch_view view;
+        uint64_t count = 1;
+
+        if (!(word & SB_OFFSET_MASK) || (word & SB_SLOT_LEAF) ||
+                !sb_branch_view(&writer.segment, word, 0, &view))
+                return 0;
+        for (uint32_t i = 0; i < view.slots; i++)
+                count += branches_below(sb_load_relaxed(&view.branch->slot[i]));
+        return count;
+}
+
 /* Under the writer's pin: where the key is; it is made, with a placeholder, where there is none. */
 static inline bool spot_of(const char *key, struct sb_spot *ret)
 {
@@ -32,7 +67,7 @@ static inline bool spot_of(const char *key, struct sb_spot *ret)
 
         if (sb_key_find(&writer, key, len, hash_of(key, len), ret))
                 return true;
-        if (sb_key_take_supplies(&writer, len, hash_of(key, len), 0, &supplies) ||
+        if (sb_key_take_supplies(&writer, len, 0, &supplies) ||
                 sb_key_make(&writer, key, len, hash_of(key, len), &supplies))
                 return false;
         sb_store_relaxed(&writer.record->operation, 0);

@@ -48,11 +48,11 @@ static struct sb_node *make_node(uint64_t hash)
         struct sb_node *node;
         uint64_t offset;
 
-        if (sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(1, 1), 0, &offset))
+        if (sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(1), 0, &offset))
                 return NULL;
         node = sb_node_at(&writer.segment, offset);
         sb_store_relaxed(&node->rule, 0);
-        node->height = node->key_len = 1;
+        node->key_len = 1;
         node->hash = hash;
         return node;
 }

@@ -87,7 +87,7 @@ static uint64_t home_of(const char *key)
 
 static bool take_supplies(uint32_t key_len, struct sb_key_supplies *ret)
 {
-        return !sb_key_take_supplies(&writer, key_len, 0, 0, ret);
+        return !sb_key_take_supplies(&writer, key_len, 0, ret);
 }
 
 static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
@@ -186,7 +186,7 @@ static void test_a_node_that_is_gone_makes_way_for_the_next_maker_of_its_key(voi
         CHECK(make_bus(2 << 20));
         before = settled_blocks();
         sb_pin(&writer);
-        CHECK_EQ(sb_key_take_supplies(&writer, 3, 0, 0, &supplies), 0);
+        CHECK_EQ(sb_key_take_supplies(&writer, 3, 0, &supplies), 0);
         CHECK_EQ(sb_key_make(&writer, "key", 3, hash_of("key", 3), &supplies), 0);
         gone = sb_order_find(&writer, "key", 3);
         CHECK(gone && key_find("key", &spot));
@@ -200,7 +200,6 @@ static void test_a_node_that_is_gone_makes_way_for_the_next_maker_of_its_key(voi
         sb_pin(&writer);
         node = sb_order_find(&writer, "key", 3);
         CHECK(node && node != gone && sb_load_relaxed(&node->cell) != SB_NODE_GONE);
-        CHECK(sb_load_relaxed(&gone->next[0]) & SB_PREV_MARKED);
         CHECK_EQ(rev_of("key"), 1);
         sb_unpin(&writer);
         /* The sweep that said so goes on. */
@@ -249,68 +248,48 @@ static void test_of_a_key_that_is_not_there_a_conflict_tells_revision_0(void)
         unmake_bus();
 }
 
-/* The next key with a node as high as @least by its hash, and no higher than @most. */
-static uint32_t name_key(char *ret, uint32_t from, uint32_t least, uint32_t most)
-{
-        uint32_t height;
-
-        do {
-                snprintf(ret, 16, "k%05u", from++);
-                height = sb_node_height(&writer.segment, hash_of(ret, 6));
-        } while (height < least || height > most);
-        return from;
-}
-
 /* Every block of 300 bytes is taken, and every second one given back. */
+static uint64_t taken[1 << 14];
+static uint32_t taken_count;
+
 static bool leave_no_unit(void)
 {
-        static uint64_t taken[1 << 14];
-        uint32_t count = 0;
-
-        while (count < 1 << 14 && !sb_slab_take(&writer, SB_UNIT_VERSIONS, 300, 0, &taken[count]))
-                count++;
-        for (uint32_t i = 0; i < count; i += 2)
+        taken_count = 0;
+        while (taken_count < 1 << 14 &&
+                !sb_slab_take(&writer, SB_UNIT_VERSIONS, 300, 0, &taken[taken_count]))
+                taken_count++;
+        for (uint32_t i = 0; i < taken_count; i += 2)
                 sb_slab_give_back(&writer, taken[i]);
-        return count > 100 && count < 1 << 14;
+        return taken_count > 100 && taken_count < 1 << 14;
 }
 
-/* What a new key finds in a bus without a whole unit must not depend on its hash. */
-static void test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room(void)
+/* A key that needs a branch for which there is no memory is refused before its node is noted. */
+static void test_a_key_without_memory_for_its_branch_leaves_nothing_behind(void)
 {
         struct sb_key_supplies supplies = {0};
-        uint32_t next = 0, lower = 0, at = 0;
-        char keys[20][16];
-        struct sb_node *node;
+        uint64_t left_behind;
+        char key[] = "k0";
 
         CHECK(make_bus(1 << 20));
-        (void)name_key(keys[0], 0, 1, 1);
-        CHECK_EQ(put(&writer, keys[0], "x", 1), 0); /* the one unit for nodes, all of them low */
+        for (; key[1] < '6'; key[1]++)
+                CHECK_EQ(put(&writer, key, "x", 1), 0);
         CHECK(leave_no_unit());
-        /* Not before the maker has worked on its lists. */
-        (void)name_key(keys[0], 0, 3, SB_HEIGHT_MAX);
-        CHECK_EQ(sb_key_take_supplies(&writer, 6, hash_of(keys[0], 6), 0, &supplies), SB_E_FULL);
-        CHECK(!supplies.node && !supplies.placeholder);
-        for (uint32_t i = 0; i < 20; i++) {
-                next = name_key(keys[i], next, 3, SB_HEIGHT_MAX);
-                CHECK_EQ(put(&writer, keys[i], keys[i], 6), 0);
-        }
+        left_behind = sb_limbo_left_behind(&writer);
         sb_pin(&writer);
-        for (uint32_t i = 0; i < 20; i++) {
-                node = sb_order_find(&writer, keys[i], 6);
-                CHECK(node && node->height > 0);
-                lower += node && node->height < sb_node_height(&writer.segment, node->hash);
-                CHECK_EQ(rev_of(keys[i]), 1);
-        }
+        CHECK(take_supplies(2, &supplies));
+        CHECK_EQ(sb_key_make(&writer, key, 2, hash_of(key, 2), &supplies), SB_E_FULL);
+        CHECK(supplies.node && supplies.placeholder);
+        CHECK_EQ(sb_load_relaxed(&writer.record->operation), 0);
+        CHECK(!sb_order_find(&writer, key, 2));
         sb_unpin(&writer);
-        CHECK(lower > 0);
-        /* They come, in order, and go, as any other. */
-        for (uint32_t i = 0; i < 20; i++)
-                CHECK_EQ(delete (&writer, keys[i]), 0);
-        for (uint32_t i = 0; i < 4; i++)
-                sb_work_all(&writer, true);
-        for (uint32_t i = 0; i < 20; i++)
-                at += is_there(keys[i]);
-        CHECK_EQ(at, 0);
+        CHECK_EQ(put(&writer, key, "x", 1), SB_E_FULL);
+        CHECK_EQ(sb_limbo_left_behind(&writer), left_behind);
+        sb_slab_give_back(&writer, supplies.node);
+        sb_slab_give_back(&writer, supplies.placeholder);
+        for (uint32_t i = 1; i < taken_count; i += 2)
+                sb_slab_give_back(&writer, taken[i]);
+        sb_slab_release_all(&writer);
+        CHECK_EQ(put(&writer, key, "x", 1), 0);
         unmake_bus();
 }
 
@@ -638,7 +617,7 @@ int main(int argc, char **argv)
         RUN(test_a_node_that_is_gone_makes_way_for_the_next_maker_of_its_key);
         RUN(test_a_frozen_cell_that_leads_to_no_node_is_emptied);
         RUN(test_of_a_key_that_is_not_there_a_conflict_tells_revision_0);
-        RUN(test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room);
+        RUN(test_a_key_without_memory_for_its_branch_leaves_nothing_behind);
         RUN(test_revisions_go_on_above_what_was_ever_removed_from_the_bucket);
         RUN(test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it);
         RUN(test_any_process_that_meets_a_removal_half_way_finishes_it);

@@ -89,17 +89,25 @@ static bool is_in_a_chain(uint64_t offset)
         return false;
 }
 
-/* Whether level 0 of the ordered index leads to the node. */
-static bool is_in_the_index(uint64_t offset)
+/* Whether the ordered index leads to the block, from @word on. */
+static bool is_below(uint64_t word, uint64_t offset)
 {
-        uint64_t link = sb_load_relaxed(&writer.segment.super->order[0]);
+        struct sb_branch_view view;
+        uint32_t i;
 
-        for (; link & SB_OFFSET_MASK;
-                link = sb_load_relaxed(
-                        &sb_node_at(&writer.segment, link & SB_OFFSET_MASK)->next[0]))
-                if ((link & SB_OFFSET_MASK) == offset)
+        if (!(word & SB_OFFSET_MASK) || (word & SB_OFFSET_MASK) == offset)
+                return word & SB_OFFSET_MASK;
+        if ((word & SB_SLOT_LEAF) || !sb_branch_view(&writer.segment, word, 0, &view))
+                return false;
+        for (i = 0; i < view.slots; i++)
+                if (is_below(sb_load_relaxed(&view.branch->slot[i]), offset))
                         return true;
         return false;
+}
+
+static bool is_in_the_index(uint64_t offset)
+{
+        return is_below(sb_load_relaxed(&writer.segment.super->order), offset);
 }
 
 static bool push_some(uint32_t keys)
@@ -199,22 +207,16 @@ static void test_a_second_node_of_a_key_is_not_the_one_that_is_linked(void)
         CHECK(begin_of(64));
         CHECK(spot_of("key", &spot));
         node = sb_node_at(&writer.segment, spot.head->node);
-        CHECK(!sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(node->height, 3), 0, &offset));
+        CHECK(!sb_slab_take(&writer, SB_UNIT_NODES, sb_node_size(3), 0, &offset));
         twin = sb_node_at(&writer.segment, offset);
         twin->hash = node->hash;
-        twin->height = node->height;
         twin->key_len = 3;
-        memcpy(&twin->next[twin->height], "key", 3);
+        memcpy(twin->key, "key", 3);
         CHECK(sb_reach_node(&reader, node) && !sb_reach_node(&reader, twin));
         CHECK(!sb_reach_published(&reader, offset, SB_UNIT_NODES));
         twin->key_len = 2; /* a key that no node has */
         CHECK(!sb_reach_node(&reader, twin));
-        /* Lengths that cannot be. */
-        twin->height = 0;
-        CHECK(!sb_reach_node(&reader, twin));
-        twin->height = UINT16_MAX;
-        CHECK(!sb_reach_node(&reader, twin));
-        twin->height = 1;
+        /* A length that cannot be. */
         twin->key_len = UINT16_MAX;
         CHECK(!sb_reach_node(&reader, twin));
         unmake_bus();
@@ -320,7 +322,7 @@ static void test_only_a_node_that_is_taken_leads_to_a_chain(void)
         node = sb_node_at(&writer.segment, version->node);
         CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset));
         fake = sb_version_at(&writer.segment, offset);
-        memcpy(fake, node, sb_node_size(node->height, 1)); /* all that a node has, but the place */
+        memcpy(fake, node, sb_node_size(1)); /* all that a node has, but the place */
         version->node = offset;
         CHECK(!sb_reach_version(&reader, version));
         version->node = at(node);

@@ -177,7 +177,7 @@ static bool make_half(const char *key, uint32_t steps)
         bool made;
 
         sb_pin(&reader);
-        if (sb_key_take_supplies(&reader, len, hash_of(key, len), 0, &supplies))
+        if (sb_key_take_supplies(&reader, len, 0, &supplies))
                 return false;
         node = sb_node_at(&reader.segment, supplies.node);
         placeholder = sb_version_at(&reader.segment, supplies.placeholder);

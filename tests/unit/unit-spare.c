@@ -149,8 +149,8 @@ static void test_a_set_of_changing_sizes_takes_its_blocks_by_the_batch(void)
 }
 
 /* One slab may be kept here: that of the placeholder and the tombstone. The node takes another one,
- * given up behind the operation; the value's block is a spare of before, whatever spares of other
- * sizes there are. */
+ * given up behind the operation, and now and then so does a large branch; the value's block is a
+ * spare of before, whatever spares of other sizes there are. */
 static void test_a_new_key_beside_a_thousand_takes_its_value_from_spares(void)
 {
         enum { PAIRS = 1000 };
@@ -168,7 +168,7 @@ static void test_a_new_key_beside_a_thousand_takes_its_value_from_spares(void)
         }
         acquired = writer.slabs.acquired - acquired;
         TEST_NOTE("%u slabs for %u new keys, set and deleted", acquired, PAIRS);
-        CHECK(acquired <= PAIRS + PAIRS / 8);
+        CHECK(acquired <= PAIRS + PAIRS / 4);
         CHECK_EQ(problems(), 0);
         unmake_bus();
 }
@@ -267,6 +267,7 @@ static bool make_spares(void)
         if (!make_crowd(64 << 20, 3999, 1000) || !overwrite(&writer, KEYS, 1, 64, 64))
                 return false;
         sb_horizon_renew(&writer);
+        sb_reclaim_free(&writer); /* branches that were replaced, so no look comes in between */
         if (!overwrite(&writer, 300, 1, 64, 64))
                 return false;
         sb_reclaim_due(&writer);

@@ -6,8 +6,9 @@
 
 #define POINT_LIMIT 4000000u
 
-static const char *const target_names[HOSTILE_TARGETS] = {"a node's key length", "a node's height",
-        "a version's value length", "a version's key length", "a descriptor's number of writes",
+static const char *const target_names[HOSTILE_TARGETS] = {"a node's key length", "a branch's shape",
+        "a branch's slots", "a branch's slots to itself", "a version's value length",
+        "a version's key length", "a descriptor's number of writes",
         "a descriptor's number of ranges", "a descriptor's bytes of ranges",
         "a descriptor's ranges", "a descriptor's list of writes", "a version's node",
         "a version's link", "a version's link to itself", "a version's stamp", "a node's cell",
@@ -26,12 +27,23 @@ static void spoil_node(struct sb_node *node)
 {
         if (target == KEY_LEN)
                 node->key_len = UINT16_MAX;
-        else if (target == HEIGHT)
-                node->height = UINT16_MAX;
         else if (target == NODE_CELL)
                 sb_store_relaxed(&node->cell, UINT64_C(1) << 40);
         else if (target == NODE_RING)
                 sb_store_relaxed(&node->ring, UINT64_C(1) << 43);
+}
+
+static void spoil_branch(struct sb_branch *branch)
+{
+        uint32_t slots = SB_BRANCH_SLOTS(sb_load_relaxed(&branch->shape));
+        uint64_t to =
+                target == BRANCH_ROUND ? sb_offset_of(&scene.segment, branch) : UINT64_C(1) << 47;
+
+        if (target == BRANCH_SHAPE)
+                sb_store_relaxed(&branch->shape, SB_BRANCH_SHAPE(0, 255, 254));
+        else if (target == BRANCH_SLOTS || target == BRANCH_ROUND)
+                for (uint32_t i = 0; i < slots && i < SB_BRANCH_SYMBOLS; i++)
+                        sb_store_relaxed(&branch->slot[i], SB_SLOT(i, to));
 }
 
 static void spoil_descriptor(struct sb_descriptor *descriptor)
@@ -145,7 +157,9 @@ static void spoil_block(uint32_t kind, unsigned char *at, uint32_t size)
 {
         struct sb_version *version = (struct sb_version *)at;
 
-        if (kind == SB_UNIT_NODES)
+        if (kind == SB_UNIT_NODES && SB_BRANCH_IS(sb_load_relaxed(&((struct sb_node *)at)->cell)))
+                spoil_branch((struct sb_branch *)at);
+        else if (kind == SB_UNIT_NODES)
                 spoil_node((struct sb_node *)at);
         else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_DESCRIPTOR)
                 spoil_descriptor((struct sb_descriptor *)at);

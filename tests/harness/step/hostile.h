@@ -13,7 +13,9 @@
 /* What is written over, in all blocks of its kind. */
 enum hostile_target {
         KEY_LEN,
-        HEIGHT,
+        BRANCH_SHAPE,
+        BRANCH_SLOTS,
+        BRANCH_ROUND, /* they lead to the branch itself */
         VALUE_LEN,
         SHAPE_KEY_LEN,
         WRITE_COUNT,

@@ -365,7 +365,7 @@ static void walk_back(struct scene *scene, enum scene_actor actor, uint64_t cut,
                 if (!node)
                         break;
                 len = node->key_len;
-                memcpy(bound, &node->next[node->height], len);
+                memcpy(bound, node->key, len);
                 inclusive = false;
                 number = key_number(bound, len);
                 if (sb_reserved_is(bound, len))
@@ -391,13 +391,13 @@ static void walk(struct scene *scene, enum scene_actor actor, uint64_t cut, stru
         struct sb_handle *handle = scene_handle(scene, actor);
         unsigned char last[64];
         size_t last_len = 0;
+        struct sb_order_cursor cursor;
         struct sb_node *node;
-        bool gone = false;
 
         sb_pin(handle);
-        node = sb_order_seek(handle, "", 0, false);
+        node = sb_order_first(handle, "", 0, false, &cursor);
         for (uint32_t count = 0; node; count++) {
-                const unsigned char *key = (const unsigned char *)&node->next[node->height];
+                const unsigned char *key = node->key;
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
@@ -413,13 +413,7 @@ static void walk(struct scene *scene, enum scene_actor actor, uint64_t cut, stru
                 if (!own)
                         ret->seen[number] =
                                 scene_fact_of(scene, sb_find_in_node(handle, node, cut), number);
-                node = sb_order_next(handle, node, &gone);
-                if (gone) {
-                        sb_unpin(handle);
-                        sb_pin(handle);
-                        node = sb_order_seek(handle, last, (uint32_t)last_len, true);
-                        gone = false;
-                }
+                node = sb_order_next(handle, &cursor);
         }
         sb_unpin(handle);
         if (!ret->code)

@@ -1,0 +1,555 @@
+/*
+ * The ordered index: what only reads it; see order.h.
+ *
+ * Always true: a branch's slots are loaded together, and what a FROZEN one leads to is followed
+ * only if the branch was linked behind that (branch.h). So all that was found there was linked
+ * then, and the pin keeps it.
+ */
+
+#include <string.h>
+
+#include "shm/base/bytes.h"
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/keys/branch.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
+
+/* ---- one key ---- */
+
+enum seek_ended { AT_LEAF, AT_NOTHING, LOST_WAY, IN_DAMAGE };
+
+/* Go down by a key, as far as its way leads: to a leaf, or to the branch *ret that has nothing for
+ * it; *ret_depth: that is at least so deep. */
+static enum seek_ended seek_read_down(struct sb_handle *handle, const unsigned char *key,
+        uint32_t key_len, struct sb_branch_way *ret, uint32_t *ret_depth)
+{
+        struct sb_branch_way way = sb_branch_root(handle);
+        uint32_t depth = 0;
+
+        *ret = way;
+        *ret_depth = 0;
+        if (!(way.word & SB_OFFSET_MASK))
+                return AT_NOTHING;
+        /* Bound: result. Depths grow, or the index is damaged. */
+        while (!(way.word & SB_SLOT_LEAF)) {
+                const struct sb_word64 *slot;
+                struct sb_branch_view view;
+                uint64_t word;
+
+                *ret = way;
+                *ret_depth = depth;
+                if (!sb_branch_view(&handle->segment, way.word, depth, &view))
+                        return IN_DAMAGE;
+                if (view.depth > 2 * key_len)
+                        return AT_NOTHING;
+                slot = sb_branch_slot(
+                        handle, &view, sb_branch_symbol(key, key_len, view.depth), &word);
+                if (!slot || !(word & SB_OFFSET_MASK))
+                        return AT_NOTHING;
+                if (!sb_branch_follow(&way, slot, word))
+                        return LOST_WAY;
+                depth = view.depth + 1;
+        }
+        *ret = way;
+        return AT_LEAF;
+}
+
+/* The same until the way is not lost. */
+static enum seek_ended seek_read_to_end(struct sb_handle *handle, const unsigned char *key,
+        uint32_t key_len, struct sb_branch_way *ret, uint32_t *ret_depth)
+{
+        uint64_t left = sb_damage_bound(&handle->segment);
+        enum seek_ended ended;
+
+        /* Bound: damage. Each round means that another process replaced a branch. */
+        while ((ended = seek_read_down(handle, key, key_len, ret, ret_depth)) == LOST_WAY) {
+                handle->counters.retried++;
+                if (!sb_damage_step(handle, &left))
+                        return IN_DAMAGE;
+        }
+        if (ended == IN_DAMAGE)
+                sb_damage_note(handle);
+        return ended;
+}
+
+struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len)
+{
+        struct sb_branch_way way;
+        struct sb_node *node;
+        uint32_t depth;
+
+        if (seek_read_to_end(handle, key, key_len, &way, &depth) != AT_LEAF)
+                return NULL;
+        node = sb_node_at(&handle->segment, way.word & SB_OFFSET_MASK);
+        return node && !sb_node_compare(&handle->segment, node, key, key_len) ? node : NULL;
+}
+
+/* ---- one branch ---- */
+
+/* Whether the way by a key comes to the branch at @offset; over FROZEN words, as a reader. */
+static bool seek_meets(struct sb_handle *handle, const struct sb_branch_key *key, uint64_t offset)
+{
+        struct sb_branch_way way = sb_branch_root(handle);
+        uint32_t next = 0;
+
+        /* Bound: result. Depths grow, or the index is damaged: what cannot be told is not freed. */
+        while ((way.word & SB_OFFSET_MASK) && !(way.word & SB_SLOT_LEAF) && next <= key->depth) {
+                const struct sb_word64 *slot;
+                struct sb_branch_view view;
+                uint64_t word;
+
+                if ((way.word & SB_OFFSET_MASK) == offset)
+                        return true;
+                if (!sb_branch_view(&handle->segment, way.word, next, &view)) {
+                        sb_damage_note(handle);
+                        return true;
+                }
+                next = view.depth + 1;
+                slot = sb_branch_slot(
+                        handle, &view, sb_branch_symbol(key->bytes, key->len, view.depth), &word);
+                if (!slot)
+                        return false;
+                if (!sb_branch_follow(&way, slot, word)) {
+                        way = sb_branch_root(handle);
+                        next = 0;
+                }
+        }
+        return false;
+}
+
+bool sb_order_reaches(struct sb_handle *handle, struct sb_branch *branch)
+{
+        struct sb_branch_key key;
+
+        return sb_branch_key_below(handle, branch, &key) &&
+               seek_meets(handle, &key, sb_offset_of(&handle->segment, branch));
+}
+
+/* ---- runs ---- */
+
+#define LEVELS 12u /* that a run remembers; beyond that it ends, and the next one begins there */
+
+/* A branch on the way, of which a part is to be gone through. */
+struct seek_level {
+        struct sb_branch_way way; /* to it */
+        uint32_t depth;           /* it is at least so deep */
+        int32_t past;             /* symbols behind this one, in the run's direction */
+        bool loaded;
+        uint32_t left;                    /* a bit for each symbol that is to be gone through */
+        uint64_t word[SB_BRANCH_SYMBOLS]; /* by symbol */
+        uint8_t slot[SB_BRANCH_SYMBOLS];
+};
+
+struct seek_search {
+        struct sb_handle *handle;
+        const unsigned char *key;
+        uint32_t key_len, most;
+        bool inclusive, backwards;
+        struct sb_order_run *run;
+        uint32_t level_count;
+        bool dropped; /* there were more levels */
+        struct seek_level level[LEVELS];
+};
+
+static int32_t seek_before_all(const struct seek_search *search)
+{
+        return search->backwards ? (int32_t)SB_BRANCH_SYMBOLS : -1;
+}
+
+static bool seek_is_past(const struct seek_search *search, uint64_t word, int32_t past)
+{
+        int32_t symbol = (int32_t)SB_SLOT_SYMBOL(word) - 1;
+
+        return (word & SB_OFFSET_MASK) && (search->backwards ? symbol < past : symbol > past);
+}
+
+static void seek_push(
+        struct seek_search *search, const struct sb_branch_way *way, uint32_t depth, int32_t past)
+{
+        struct seek_level *level;
+
+        if (search->level_count == LEVELS) {
+                memmove(&search->level[0], &search->level[1],
+                        (LEVELS - 1) * sizeof(search->level[0]));
+                search->level_count--;
+                search->dropped = true;
+        }
+        level = &search->level[search->level_count++];
+        level->way = *way;
+        level->depth = depth;
+        level->past = past;
+        level->loaded = false;
+}
+
+/* A bit for each symbol past @past. */
+static uint32_t seek_symbols_past(const struct seek_search *search, int32_t past)
+{
+        uint32_t below = past < 0 ? 0 : (UINT32_C(1) << past) - 1;
+
+        return search->backwards ? below : ~(below << 1 | 1) | (past < 0);
+}
+
+/* The next symbol of a level, in the run's direction. */
+static uint32_t seek_take_symbol(const struct seek_search *search, struct seek_level *level)
+{
+        uint32_t symbol = search->backwards ? 31 - (uint32_t)__builtin_clz(level->left)
+                                            : (uint32_t)__builtin_ctz(level->left);
+
+        level->left ^= UINT32_C(1) << symbol;
+        return symbol;
+}
+
+/* The first line of what a run comes to next: all of a branch's at once. */
+static void seek_fetch(const struct seek_search *search, const struct seek_level *level)
+{
+        uint32_t left = level->left;
+
+        if (search->most > 1)
+                for (; left; left &= left - 1)
+                        __builtin_prefetch(search->handle->segment.base +
+                                           (level->word[__builtin_ctz(left)] & SB_OFFSET_MASK));
+}
+
+/* Load what lies past level->past. False: the way is lost, or the index damaged. */
+static bool seek_load(struct seek_search *search, struct seek_level *level)
+{
+        struct sb_handle *handle = search->handle;
+        struct sb_branch_view view;
+        uint64_t any;
+        uint32_t i;
+
+        if (!sb_branch_view(&handle->segment, level->way.word, level->depth, &view)) {
+                sb_damage_note(handle);
+                return false;
+        }
+        do {
+                level->left = 0;
+                any = 0;
+                for (i = 0; i < view.slots; i++) {
+                        /* A:publish. */
+                        uint64_t word = sb_load_acquire(&view.branch->slot[i]);
+                        uint32_t symbol = SB_SLOT_SYMBOL(word) - 1;
+
+                        any |= word;
+                        if (!(word & SB_OFFSET_MASK) || symbol >= SB_BRANCH_SYMBOLS)
+                                continue;
+                        level->left |= UINT32_C(1) << symbol;
+                        level->word[symbol] = word;
+                        level->slot[symbol] = (uint8_t)i;
+                }
+        } while (!sb_pin_covers(handle));
+        level->left &= seek_symbols_past(search, level->past);
+        level->depth = view.depth;
+        level->loaded = true;
+        seek_fetch(search, level);
+        /* A:publish. As in sb_branch_follow(). */
+        return !(any & SB_SLOT_FROZEN) || SB_FAULT(ORDER_STEM_LOST) ||
+               sb_load_acquire(level->way.stem) == level->way.stem_word;
+}
+
+static void seek_add(struct seek_search *search, uint64_t word)
+{
+        struct sb_node *node = sb_node_at(&search->handle->segment, word & SB_OFFSET_MASK);
+
+        if (node)
+                search->run->node[search->run->count++] = node;
+        else
+                sb_damage_note(search->handle);
+}
+
+/* Take the leaves of a level, up to a branch. Return: that is the next level; false: there is none,
+ * or the run is full. */
+static bool seek_take_leaves(
+        struct seek_search *search, struct seek_level *level, struct sb_branch_way *ret_way)
+{
+        const struct sb_branch *branch;
+        uint32_t symbol;
+        uint64_t word;
+
+        while (level->left && search->run->count < search->most) {
+                symbol = seek_take_symbol(search, level);
+                word = level->word[symbol];
+                if (SB_LIKELY(word & SB_SLOT_LEAF)) {
+                        seek_add(search, word);
+                        continue;
+                }
+                *ret_way = level->way;
+                ret_way->word = word;
+                branch = sb_block_at(&search->handle->segment, level->way.word & SB_OFFSET_MASK);
+                if (!(word & SB_SLOT_FROZEN)) {
+                        ret_way->stem = &branch->slot[level->slot[symbol]];
+                        ret_way->stem_word = word;
+                }
+                return true;
+        }
+        return false;
+}
+
+/* Go on from the levels that are there. False: the way is lost. */
+static bool seek_go_on(struct seek_search *search)
+{
+        struct sb_order_run *run = search->run;
+
+        /* Bound: result. Depths grow, or the index is damaged. */
+        while (run->count < search->most && search->level_count) {
+                struct seek_level *level = &search->level[search->level_count - 1];
+                struct sb_branch_way way;
+
+                if (!level->loaded && !seek_load(search, level))
+                        return false;
+                if (seek_take_leaves(search, level, &way))
+                        seek_push(search, &way, level->depth + 1, seek_before_all(search));
+                else if (!level->left)
+                        search->level_count--;
+        }
+        run->more = run->count == search->most || search->dropped;
+        return true;
+}
+
+/* Whether a branch has anything past @past. */
+static bool seek_has_past(
+        const struct seek_search *search, const struct sb_branch_view *view, int32_t past)
+{
+        uint32_t i;
+
+        for (i = 0; i < view->slots; i++)
+                /* Relaxed: a guess; the slots are loaded again. */
+                if (seek_is_past(search, sb_load_relaxed(&view->branch->slot[i]), past))
+                        return true;
+        return false;
+}
+
+/* Begin where the key belongs, if it differs from what is there at @depth (SB_BRANCH_SAME: from
+ * nothing): at each branch above, behind the key's symbol. What is as deep, or deeper, lies on one
+ * side of the key: @past says, on the run's. Return: AT_LEAF: *ret_end has all of that, and it was
+ * not pushed; AT_NOTHING: it was the branch of that depth. */
+static enum seek_ended seek_begin_at(struct seek_search *search, uint32_t depth,
+        struct sb_branch_way *ret_end, uint32_t *ret_depth)
+{
+        struct sb_handle *handle = search->handle;
+        struct sb_branch_way way = sb_branch_root(handle);
+        uint32_t next = 0;
+
+        search->level_count = 0;
+        search->dropped = false;
+        /* Bound: result. Depths grow, or the index is damaged. */
+        while ((way.word & SB_OFFSET_MASK) && !(way.word & SB_SLOT_LEAF)) {
+                const struct sb_word64 *slot;
+                struct sb_branch_view view;
+                uint32_t symbol;
+                uint64_t word;
+
+                if (!sb_branch_view(&handle->segment, way.word, next, &view))
+                        return IN_DAMAGE;
+                if (view.depth > depth)
+                        break;
+                symbol = sb_branch_symbol(search->key, search->key_len, view.depth);
+                if (seek_has_past(search, &view, (int32_t)symbol))
+                        seek_push(search, &way, next, (int32_t)symbol);
+                *ret_end = way;
+                *ret_depth = next;
+                if (view.depth == depth)
+                        return AT_NOTHING;
+                slot = sb_branch_slot(handle, &view, symbol, &word);
+                if (!slot || !(word & SB_OFFSET_MASK) || !sb_branch_follow(&way, slot, word))
+                        return LOST_WAY;
+                next = view.depth + 1;
+        }
+        *ret_end = way;
+        *ret_depth = next;
+        return way.word & SB_OFFSET_MASK ? AT_LEAF : LOST_WAY;
+}
+
+/* A leaf below, and its key. False: the way is lost, or the index damaged. */
+static bool seek_leaf_below(struct sb_handle *handle, const struct sb_branch_way *way,
+        uint32_t depth, struct sb_node **ret, struct sb_node_key *ret_key)
+{
+        int r = sb_branch_any_leaf(handle, *way, depth, ret);
+
+        if (r > 0)
+                *ret_key = sb_node_key(&handle->segment, *ret);
+        if (r < 0 || (r > 0 && !ret_key->bytes))
+                sb_damage_note(handle);
+        return r > 0 && ret_key->bytes;
+}
+
+/* Whether the key differs there where it was thought to; and on which side the rest lies. */
+static bool seek_differs_at(struct seek_search *search, const struct sb_branch_way *end,
+        uint32_t end_depth, uint32_t depth, bool exactly, bool *ret_past)
+{
+        struct sb_node *leaf;
+        struct sb_node_key key;
+        uint32_t own;
+
+        if (!seek_leaf_below(search->handle, end, end_depth, &leaf, &key))
+                return false;
+        own = sb_branch_differ(search->key, search->key_len, key.bytes, key.len);
+        if (own != SB_BRANCH_SAME)
+                *ret_past = search->backwards !=
+                            (sb_branch_symbol(key.bytes, key.len, own) >
+                                    sb_branch_symbol(search->key, search->key_len, own));
+        return exactly ? own == depth : own >= depth;
+}
+
+/* One try. False: look again. */
+static bool seek_run_once(struct seek_search *search)
+{
+        struct sb_handle *handle = search->handle;
+        struct sb_order_run *run = search->run;
+        struct sb_branch_way end;
+        struct sb_node *leaf;
+        struct sb_node_key own;
+        uint32_t end_depth, depth;
+        enum seek_ended ended;
+        bool past = false;
+
+        run->count = 0;
+        run->more = false;
+        ended = seek_read_to_end(handle, search->key, search->key_len, &end, &end_depth);
+        if (ended == IN_DAMAGE || !(end.word & SB_OFFSET_MASK))
+                return true;
+        if (!seek_leaf_below(handle, &end, end_depth, &leaf, &own))
+                return false;
+        depth = sb_branch_differ(search->key, search->key_len, own.bytes, own.len);
+        if (depth == SB_BRANCH_SAME && ended != AT_LEAF)
+                return false;
+        ended = seek_begin_at(search, depth, &end, &end_depth);
+        if (ended == LOST_WAY || ended == IN_DAMAGE ||
+                !seek_differs_at(search, &end, end_depth, depth, ended == AT_LEAF, &past))
+                return false;
+        if (ended == AT_LEAF && (depth == SB_BRANCH_SAME ? search->inclusive : past)) {
+                if (end.word & SB_SLOT_LEAF)
+                        seek_add(search, end.word);
+                else
+                        seek_push(search, &end, end_depth, seek_before_all(search));
+        }
+        if (seek_go_on(search))
+                return run->count || !search->dropped;
+        run->more = true;
+        return run->count;
+}
+
+void sb_order_take_run(struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive,
+        bool backwards, uint32_t most, struct sb_order_run *ret)
+{
+        struct seek_search search;
+        uint64_t left = sb_damage_bound(&handle->segment);
+
+        search.handle = handle;
+        search.key = key;
+        search.key_len = key_len;
+        search.most = most < SB_ORDER_RUN ? most : SB_ORDER_RUN;
+        search.inclusive = inclusive;
+        search.backwards = backwards;
+        search.run = ret;
+        /* Bound: damage. Each round means that another process replaced a branch. */
+        while (!seek_run_once(&search)) {
+                handle->counters.retried++;
+                if (sb_damage_met(handle) || !sb_damage_step(handle, &left)) {
+                        ret->count = 0;
+                        ret->more = false;
+                        return;
+                }
+        }
+}
+
+struct sb_node *sb_order_seek(
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool after)
+{
+        struct sb_order_run run;
+
+        sb_order_take_run(handle, key, key_len, !after, false, 1, &run);
+        return run.count ? run.node[0] : NULL;
+}
+
+struct sb_node *sb_order_below(
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive)
+{
+        struct sb_order_run run;
+
+        sb_order_take_run(handle, key, key_len, inclusive, true, 1, &run);
+        return run.count ? run.node[0] : NULL;
+}
+
+/* ---- walks ---- */
+
+#define FIRST_RUN 8u /* nodes: many a walk goes no further */
+
+struct sb_node *sb_order_first(struct sb_handle *handle, const void *key, uint32_t key_len,
+        bool after, struct sb_order_cursor *ret)
+{
+        sb_order_take_run(handle, key, key_len, !after, false, FIRST_RUN, &ret->run);
+        ret->at = 1;
+        return ret->run.count ? ret->run.node[0] : NULL;
+}
+
+struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_order_cursor *cursor)
+{
+        struct sb_order_run *run = &cursor->run;
+        struct sb_node_key key;
+
+        if (cursor->at < run->count)
+                return run->node[cursor->at++];
+        if (!run->more)
+                return NULL;
+        key = sb_node_key(&handle->segment, run->node[run->count - 1]);
+        cursor->at = 1;
+        if (!key.bytes) {
+                sb_damage_note(handle);
+                return NULL;
+        }
+        sb_order_take_run(handle, key.bytes, key.len, false, false, SB_ORDER_RUN, run);
+        /* Keys ascend; in a damaged segment the walk could go round for ever. */
+        if (run->count &&
+                sb_node_compare(&handle->segment, run->node[0], key.bytes, key.len) <= 0) {
+                sb_damage_note(handle);
+                run->count = 0;
+                run->more = false;
+        }
+        return run->count ? run->node[0] : NULL;
+}
+
+bool sb_order_walk(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        sb_order_visit *visit, void *context)
+{
+        unsigned char at[SB_KEY_LEN_MAX];
+        uint32_t at_len = prefix_len, i;
+        bool after = false, going = true;
+        struct sb_order_run run;
+
+        if (prefix_len)
+                memcpy(at, prefix, prefix_len);
+        while (going) {
+                sb_pin(handle);
+                sb_order_take_run(handle, at, at_len, !after, false, SB_ORDER_RUN, &run);
+                going = run.count;
+                for (i = 0; i < run.count; i++) {
+                        struct sb_node_key key = sb_node_key(&handle->segment, run.node[i]);
+
+                        going = run.more && key.bytes;
+                        if (!key.bytes || key.len < prefix_len ||
+                                memcmp(key.bytes, prefix_len ? prefix : "", prefix_len) != 0) {
+                                going = false;
+                                break;
+                        }
+                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
+                        if (after && sb_bytes_compare(key.bytes, key.len, at, at_len) <= 0) {
+                                sb_damage_note(handle);
+                                going = false;
+                                break;
+                        }
+                        visit(handle, run.node[i], context);
+                        at_len = key.len;
+                        memcpy(at, key.bytes, at_len);
+                        after = true;
+                }
+                sb_unpin(handle);
+        }
+        return !sb_damage_met(handle);
+}
