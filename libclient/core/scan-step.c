@@ -34,7 +34,7 @@
 
 #define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #ifndef SB_SCAN_FIRST_RUN
-#define SB_SCAN_FIRST_RUN 16u /* nodes that a scan takes at first */
+#define SB_SCAN_FIRST_RUN 12u /* nodes that a scan takes at first */
 #endif
 #define IN_WRITE_SET (-2) /* an entry of the write set comes first; never leaves this file */
 /* Keys to pass over under one pin, so that a walk over dead keys holds up no memory. */

@@ -205,15 +205,20 @@ static uint32_t seek_take_symbol(const struct seek_search *search, struct seek_l
         return symbol;
 }
 
-/* The first line of what a run comes to next: all of a branch's at once. */
+/* What a run comes to next, all of a branch's at once: of a node its first line, of a branch two.
+ */
 static void seek_fetch(const struct seek_search *search, const struct seek_level *level)
 {
-        uint32_t left = level->left;
+        const unsigned char *base = search->handle->segment.base;
+        uint32_t left = search->most > 1 ? level->left : 0;
 
-        if (search->most > 1)
-                for (; left; left &= left - 1)
-                        __builtin_prefetch(search->handle->segment.base +
-                                           (level->word[__builtin_ctz(left)] & SB_OFFSET_MASK));
+        for (; left; left &= left - 1) {
+                uint64_t word = level->word[__builtin_ctz(left)];
+
+                __builtin_prefetch(base + (word & SB_OFFSET_MASK));
+                if (!(word & SB_SLOT_LEAF))
+                        __builtin_prefetch(base + (word & SB_OFFSET_MASK) + SB_LINE);
+        }
 }
 
 /* Load what lies past level->past. False: the way is lost, or the index damaged. */
