@@ -158,14 +158,19 @@ static uint32_t order_slots_of_copy(uint32_t left, enum order_why why)
         return left > 1 ? order_slots_for(left + (why == GROWS)) : 0;
 }
 
-/* The same by what is there now. */
-static uint32_t order_slots_now(const struct sb_branch_view *view, enum order_why why)
+/* The same by what is there now. A remover leaves out what is GONE: so the last but one leaf of a
+ * branch goes without memory for a copy. */
+static uint32_t order_slots_now(
+        struct sb_handle *handle, const struct sb_branch_view *view, enum order_why why)
 {
         uint32_t count = 0, i;
 
-        for (i = 0; i < view->slots; i++)
-                /* Relaxed: a guess. */
-                count += (sb_load_relaxed(&view->branch->slot[i]) & SB_OFFSET_MASK) != 0;
+        for (i = 0; i < view->slots; i++) {
+                uint64_t word = sb_pin_load(handle, &view->branch->slot[i]);
+
+                count += (word & SB_OFFSET_MASK) && !(why == REMOVES && !(word & SB_SLOT_FROZEN) &&
+                                                            order_is_gone(handle, word));
+        }
         return order_slots_of_copy(count, why);
 }
 
@@ -194,7 +199,7 @@ static void order_date_lost(struct sb_handle *handle, const struct sb_branch_vie
 static int order_replace(struct sb_handle *handle, struct sb_word64 *link, uint64_t word,
         const struct sb_branch_view *view, enum order_why why, uint32_t also)
 {
-        uint32_t slots = order_slots_now(view, why);
+        uint32_t slots = order_slots_now(handle, view, why);
         struct order_left left;
         uint64_t copy = 0;
 
@@ -475,10 +480,10 @@ int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len
                         break;
                 if (target.place.slot)
                         return 0;
-                slots = order_slots_now(&target.place.view, GROWS);
+                slots = order_slots_now(handle, &target.place.view, GROWS);
                 break;
         case IN_THE_WAY:
-                slots = order_slots_now(&target.place.view, HELPS);
+                slots = order_slots_now(handle, &target.place.view, HELPS);
                 break;
         case CHANGED:
                 break;
@@ -517,7 +522,8 @@ static int order_take_leaf(struct sb_handle *handle, const struct order_place *p
 
         if (place->slot == &place->view.branch->slot[place->view.anchor] &&
                 !SB_FAULT(ORDER_ANCHOR_EMPTIED))
-                return order_replace(handle, place->link, place->word, &place->view, REMOVES, 0);
+                return order_replace(
+                        handle, place->link, place->word, &place->view, REMOVES, SB_SLAB_LARGER);
         /* R:publish. The node's cell said before that it is GONE. */
         sb_cas64_full(place->slot, place->slot_word, SB_FAULT(ORDER_SYMBOL_LOST) ? 0 : empty);
         return 0;
@@ -543,7 +549,8 @@ static int order_remove_once(struct sb_handle *handle, struct sb_node_key key, u
         case DAMAGED:
                 return -EIO;
         case FROZEN_ON_THE_WAY:
-                r = order_replace(handle, place.link, place.word, &place.view, REMOVES, 0);
+                r = order_replace(
+                        handle, place.link, place.word, &place.view, REMOVES, SB_SLAB_LARGER);
                 return r ? r : 1;
         case THERE:
                 break;
@@ -561,8 +568,8 @@ static int order_remove_once(struct sb_handle *handle, struct sb_node_key key, u
                 return r ? r : 1;
         }
         /* Without memory the branch stays poor. */
-        if (order_is_poor(&place.view) &&
-                !order_replace(handle, place.link, place.word, &place.view, REMOVES, 0))
+        if (order_is_poor(&place.view) && !order_replace(handle, place.link, place.word,
+                                                  &place.view, REMOVES, SB_SLAB_LARGER))
                 return 1;
         return 0;
 }
@@ -604,7 +611,7 @@ static int order_replace_linked(struct sb_handle *handle, struct sb_branch *bran
                 return 0;
         if (way == THERE && sb_offset_of(&handle->segment, branch) != (place.word & SB_OFFSET_MASK))
                 return 0;
-        return order_replace(handle, place.link, place.word, &place.view, REMOVES, 0);
+        return order_replace(handle, place.link, place.word, &place.view, REMOVES, SB_SLAB_LARGER);
 }
 
 void sb_order_finish(struct sb_handle *handle, struct sb_branch *branch)

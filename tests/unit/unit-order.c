@@ -340,6 +340,18 @@ static void test_a_node_takes_the_place_of_one_of_its_key_that_is_gone(void)
         unmake_bus();
 }
 
+/* Nodes "a", "b" and so on, in the index and in the model. */
+static void make_letters(struct sb_node **nodes, uint32_t count)
+{
+        for (uint32_t i = 0; i < count; i++) {
+                const char key[] = {(char)('a' + i), 0};
+
+                nodes[i] = make_text(key);
+                CHECK(insert(&writer, nodes[i]) == nodes[i]);
+                model_insert(nodes[i]);
+        }
+}
+
 /* The branch below the root. */
 static struct sb_branch_view root_branch(void)
 {
@@ -359,18 +371,11 @@ static void test_a_branch_that_is_frozen_in_part_is_read_and_replaced(void)
                         struct sb_branch_view view;
 
                         CHECK(begin(1 << 20));
-                        for (uint32_t i = 0; i < 4; i++) {
-                                const char key[] = {(char)('a' + i), 0};
-
-                                nodes[i] = make_text(key);
-                                if (i < 3)
-                                        CHECK(insert(&writer, nodes[i]) == nodes[i]);
-                        }
+                        make_letters(nodes, 3);
+                        nodes[3] = make_text("d");
                         view = root_branch();
                         for (uint32_t i = 0; i < frozen; i++)
                                 sb_or_full(&view.branch->slot[i], SB_SLOT_FROZEN);
-                        for (uint32_t i = 0; i < 3; i++)
-                                model_insert(nodes[i]);
                         for (char key[] = "a"; key[0] < 'e'; key[0]++)
                                 CHECK(answers_are_right(key, 1));
                         CHECK(sb_order_reaches(&reader, view.branch));
@@ -397,13 +402,7 @@ static void test_a_branch_that_is_dying_is_replaced_or_dated_by_a_sweep(void)
                 struct sb_branch_view view;
 
                 CHECK(begin(1 << 20));
-                for (uint32_t i = 0; i < 3; i++) {
-                        const char key[] = {(char)('a' + i), 0};
-
-                        nodes[i] = make_text(key);
-                        CHECK(insert(&writer, nodes[i]) == nodes[i]);
-                        model_insert(nodes[i]);
-                }
+                make_letters(nodes, 3);
                 view = root_branch();
                 for (uint32_t i = 0; i < view.slots; i++)
                         sb_or_full(&view.branch->slot[i], SB_SLOT_FROZEN);
@@ -448,6 +447,26 @@ static void test_a_run_goes_through_more_levels_than_it_remembers(void)
                 CHECK(index_is_right());
         }
         unmake_bus();
+}
+
+/* What is left of a branch of two takes its place, so that no memory is needed: also for the
+ * anchor, which else goes with a copy. */
+static void test_of_two_leaves_each_goes_without_memory(void)
+{
+        for (uint32_t which = 0; which < 2; which++) {
+                struct sb_node *nodes[2];
+                uint64_t offset;
+
+                CHECK(begin(1 << 20));
+                make_letters(nodes, 2);
+                while (!sb_slab_take(
+                        &writer, SB_UNIT_NODES, sb_branch_size(SB_BRANCH_FEW), 0, &offset))
+                        ;
+                CHECK(remove_node(&writer, nodes[which]));
+                model_remove(which);
+                CHECK(index_is_right());
+                unmake_bus();
+        }
 }
 
 /* There is no memory for a branch: the key is refused, a removal waits, and nothing is FROZEN. */
@@ -572,13 +591,7 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
                 struct sb_word64 *slot;
 
                 CHECK(begin(1 << 20));
-                for (uint32_t i = 0; i < 4; i++) {
-                        const char key[] = {(char)('a' + i), 0};
-
-                        nodes[i] = make_text(key);
-                        CHECK(insert(&writer, nodes[i]) == nodes[i]);
-                        model_insert(nodes[i]);
-                }
+                make_letters(nodes, 4);
                 view = root_branch();
                 root = sb_load_relaxed(&writer.segment.super->order);
                 slot = &view.branch->slot[3];
@@ -649,6 +662,7 @@ int main(int argc, char **argv)
         RUN(test_a_branch_that_is_frozen_in_part_is_read_and_replaced);
         RUN(test_a_branch_that_is_dying_is_replaced_or_dated_by_a_sweep);
         RUN(test_a_run_goes_through_more_levels_than_it_remembers);
+        RUN(test_of_two_leaves_each_goes_without_memory);
         RUN(test_without_memory_for_a_branch_nothing_changes);
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
