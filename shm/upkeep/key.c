@@ -148,7 +148,7 @@ static struct sb_node *key_look_first(struct sb_handle *handle, const void *key,
 
 /* The key's node, noted: the maker's own, now linked, or another one. *ret_own: the cell that it
  * names, or 0. Return: as key_link(). Where the maker is the only process, and the key has no node,
- * its own stays out of the ordered index for now. */
+ * its own is not in the ordered index: loading puts all nodes there at its end. */
 static int key_make_node(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies, struct sb_node **ret, uint64_t *ret_own,
         uint64_t *ret_floor)

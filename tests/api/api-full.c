@@ -117,8 +117,8 @@ static void test_empty_values_fill_the_segment_and_memory_comes_back(void)
         fill_and_drain(0);
 }
 
-/* Not one key for each delete: the tower of a new node may be higher than that of a deleted one,
- * and then the node is of another class of blocks. */
+/* Not one key for each delete: a new key may need a branch of the ordered index, where the deleted
+ * one shared its branch with others, which stays. */
 static void test_a_few_deletes_free_memory_for_half_as_many_new_keys(void)
 {
         char text[32], value[1000];

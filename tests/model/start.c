@@ -244,7 +244,7 @@ static void setup_fill(struct sb_op_write *write, char *key)
 }
 
 /* Makes a key that no thread uses, of which the node takes the other block in the unit of a node at
- * @at: a longer one with a lower tower. */
+ * @at: a longer one of the same class of blocks. */
 static void setup_neighbour(struct sb_handle *handle, uint64_t at)
 {
         const struct sb_segment *segment = &handle->segment;
