@@ -575,6 +575,7 @@ static void test_a_walk_meets_every_key_with_its_prefix_and_no_other(void)
                         met = (struct met){.count = 0};
                         CHECK(sb_order_walk(&reader, NULL, 0, meet, &met));
                         CHECK_EQ(met.count, removes ? 5 : keys + 5);
+                        CHECK(!sb_load_relaxed(&reader.record->pin));
                         unmake_bus();
                 }
 }
@@ -614,6 +615,7 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
                 sb_unpin(&reader);
                 CHECK(!sb_order_walk(&reader, "", 0, meet, &met) || kind == 5);
                 CHECK(met.in_order && met.count == 3);
+                CHECK(!sb_load_relaxed(&reader.record->pin));
                 sb_pin(&reader);
                 CHECK(!remove_node(&writer, nodes[3]) || kind == 5);
                 alarm(0);
