@@ -63,6 +63,7 @@
         X(ORDER_REMOVED_BY_KEY, "a remover takes out any node of its key")                         \
         X(ORDER_STEM_LOST, "a frozen word is followed unasked")                                    \
         X(ORDER_DATES_LINKED, "a sweep dates a branch that is linked")                             \
+        X(ORDER_SCAN_UNCOVERED, "a scan follows slots that its pin may not cover")                 \
         X(VACANCY_NOT_SET, "memory that becomes free is not hinted at")                            \
         X(VACANCY_SUM_LOST, "a hint that comes while its list is found empty is lost")             \
         X(VACANCY_CLEAR_LATE, "a hint is cleared, and its unit is not looked at once more")        \

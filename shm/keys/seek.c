@@ -248,7 +248,7 @@ static bool seek_load(struct seek_search *search, struct seek_level *level)
                         level->word[symbol] = word;
                         level->slot[symbol] = (uint8_t)i;
                 }
-        } while (!sb_pin_covers(handle));
+        } while (!SB_FAULT(ORDER_SCAN_UNCOVERED) && !sb_pin_covers(handle));
         level->left &= seek_symbols_past(search, level->past);
         level->depth = view.depth;
         level->loaded = true;

@@ -55,6 +55,10 @@ static const struct world_case order_cases[] = {
                 .setup_by = 1, .focus = FOCUS_INDEX}, 2, 2},
         {"branch: scan, made, copied and freed", {START_PAIR, {OPS(SCAN), OPS(SET_C, DELETE_A, WORK, DELETE_C, MEMORY)},
                 .setup_by = 1, .slots = 3}, 2, 2},
+        /* Stopped twice: before it loads the slots, and with a leaf from them that is younger than
+         * its pin. The validator keeps no cut open, so the leaf can go. */
+        {"branch: check over one that is younger", {START_ALL, {OPS(CHECK), OPS(DELETE_B, MEMORY, SET_B), OPS(DELETE_B, MEMORY, MEMORY)},
+                .setup_by = 1, .slots = 3, .focus = FOCUS_INDEX}, 3, 2},
         {"branch: check beside two that go", {START_BOTH_DELETED, {OPS(WORK), OPS(DELETE_C, WORK), OPS(CHECK)},
                 .forked = true, .focus = FOCUS_INDEX}, 3, 3},
         /* What kills leave: the sweep and the reaper work beside others. */

@@ -75,6 +75,8 @@ static const struct {
         {SB_FAULT_ORDER_POOR_STAYS, "branch: two removed, one made"},
         {SB_FAULT_ORDER_REMOVED_BY_KEY, "branch: copied beside two makers"},
         {SB_FAULT_ORDER_DATES_LINKED, "branch: killed removal, forked, swept"},
+        {SB_FAULT_ORDER_SCAN_UNCOVERED, "branch: check over one that is younger",
+                .schedule = "0.10s1,0.18s2"},
         {SB_FAULT_VACANCY_NOT_SET, "two free one"},
         {SB_FAULT_VACANCY_CLEAR_LATE, "full, hinted at, make and free",
                 .schedule = "7.0p1,1.311s0,0.451s1"},
