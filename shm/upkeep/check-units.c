@@ -231,8 +231,10 @@ static void check_units_branch(struct sb_look *look, struct sb_block *block, uin
         look->report->branches += !retire;
         fault = dated ? "it is linked and dated"
                       : check_units_slots(look, (struct sb_branch *)block);
-        /* One that was replaced meanwhile says nothing. */
-        if (fault && check_units_is_branch(look, block))
+        /* One that was replaced meanwhile says nothing; nor does a date from before the pin: the
+         * block may be another branch by now. A:retire. */
+        if (fault && check_units_is_branch(look, block) &&
+                sb_load_acquire(&block->retire) == retire)
                 sb_report_problem(look->report, "ordered index, branch at offset %llu: %s",
                         (unsigned long long)at, fault);
 }

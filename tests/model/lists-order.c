@@ -61,6 +61,8 @@ static const struct world_case order_cases[] = {
                 .setup_by = 1, .slots = 3, .focus = FOCUS_INDEX}, 3, 2},
         {"branch: check beside two that go", {START_BOTH_DELETED, {OPS(WORK), OPS(DELETE_C, WORK), OPS(CHECK)},
                 .forked = true, .focus = FOCUS_INDEX}, 3, 3},
+        {"branch: check beside one that is used again", {START_BOTH_DELETED, {OPS(WORK, MEMORY, SET_B), OPS(CHECK)},
+                .focus = FOCUS_MEMORY}, 2, 2},
         /* What kills leave: the sweep and the reaper work beside others. */
         {"branch: killed removal, swept", {START_PAIR_DELETED, {OPS(WORK), OPS(SWEEP, SET_C, SWEEP)},
                 .focus = FOCUS_INDEX}, 2, 1, 1, .crash_mask = 1, .reaper = true},
