@@ -78,7 +78,12 @@ static bool order_freeze_all(struct sb_handle *handle, const struct sb_word64 *l
         for (i = 0; i < view->slots; i++) {
                 uint64_t own = order_freeze(&view->branch->slot[i]);
 
-                if (own & SB_OFFSET_MASK)
+                if (!(own & SB_OFFSET_MASK))
+                        continue;
+                /* A copy has no place for what is no symbol, and no key leads there. */
+                if (SB_UNLIKELY(SB_SLOT_SYMBOL(own) - 1 >= SB_BRANCH_SYMBOLS))
+                        sb_damage_note(handle);
+                else
                         ret->word[ret->count++] = own;
         }
         /* All that is in the slots was linked at this load, and the pin covers it. */

@@ -623,6 +623,49 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
         }
 }
 
+/* How many words of the segment lead to the node, with this symbol. */
+static uint32_t count_slots(const struct sb_node *node, uint32_t symbol)
+{
+        uint64_t link = SB_SLOT(symbol, sb_offset_of(&writer.segment, node) | SB_SLOT_LEAF);
+        const struct sb_word64 *words = (const void *)writer.segment.base;
+        uint32_t count = 0;
+
+        for (uint64_t i = 0; i < writer.segment.geometry.size / 8; i++)
+                count += (sb_load_relaxed(&words[i]) & ~SB_SLOT_FROZEN) == link;
+        return count;
+}
+
+/* No key leads to such a slot, and no copy has a place for it: neither one that grows to a slot for
+ * each symbol, nor one of that size without what is GONE. */
+static void test_a_slot_with_a_symbol_that_there_is_not_is_not_copied(void)
+{
+        for (uint32_t removes = 0; removes < 2; removes++) {
+                uint32_t count = removes ? SB_BRANCH_MORE + 5 : SB_BRANCH_MORE;
+                struct sb_node *nodes[SB_BRANCH_MORE + 5], *next;
+                struct sb_branch_view view;
+                struct sb_word64 *slot;
+
+                CHECK(begin(2 << 20));
+                make_letters(nodes, count);
+                next = make_text("o");
+                view = root_branch();
+                CHECK_EQ(view.slots, removes ? SB_BRANCH_SYMBOLS : SB_BRANCH_MORE);
+                slot = &view.branch->slot[removes ? view.anchor + 4 : 4];
+                CHECK_EQ(sb_load_relaxed(slot) & SB_OFFSET_MASK,
+                        sb_offset_of(&writer.segment, nodes[4]));
+                sb_store_relaxed(slot, SB_SLOT(0xfffe, SB_SLOT_LINK(sb_load_relaxed(slot))));
+                if (removes)
+                        CHECK(remove_node(&writer, nodes[0]));
+                else
+                        CHECK(insert(&writer, next) == next);
+                CHECK(sb_damage_take(&writer));
+                CHECK_EQ(count_slots(nodes[4], 0xfffe), 1);
+                CHECK(root_branch().branch != view.branch);
+                CHECK(sb_order_find(&reader, "f", 1) == nodes[5]);
+                unmake_bus();
+        }
+}
+
 static void test_a_node_with_a_length_that_cannot_be_has_no_key_and_is_behind_all(void)
 {
         struct sb_node *node, *last;
@@ -669,6 +712,7 @@ int main(int argc, char **argv)
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
         RUN(test_a_walk_ends_at_damage_and_says_so);
+        RUN(test_a_slot_with_a_symbol_that_there_is_not_is_not_copied);
         RUN(test_a_node_with_a_length_that_cannot_be_has_no_key_and_is_behind_all);
         return test_end();
 }
