@@ -464,22 +464,34 @@ void sb_order_take_run(struct sb_handle *handle, const void *key, uint32_t key_l
         }
 }
 
+/* The node next to a key, if there is one. Callers go on behind what they are given: it lies there,
+ * or in a damaged segment they could go round for ever. */
+static struct sb_node *seek_one(
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive, bool backwards)
+{
+        struct sb_order_run run;
+        int order;
+
+        sb_order_take_run(handle, key, key_len, inclusive, backwards, 1, &run);
+        if (!run.count)
+                return NULL;
+        order = sb_node_compare(&handle->segment, run.node[0], key, key_len);
+        if (SB_LIKELY(backwards ? order < inclusive : order > -(int)inclusive))
+                return run.node[0];
+        sb_damage_note(handle);
+        return NULL;
+}
+
 struct sb_node *sb_order_seek(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool after)
 {
-        struct sb_order_run run;
-
-        sb_order_take_run(handle, key, key_len, !after, false, 1, &run);
-        return run.count ? run.node[0] : NULL;
+        return seek_one(handle, key, key_len, !after, false);
 }
 
 struct sb_node *sb_order_below(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive)
 {
-        struct sb_order_run run;
-
-        sb_order_take_run(handle, key, key_len, inclusive, true, 1, &run);
-        return run.count ? run.node[0] : NULL;
+        return seek_one(handle, key, key_len, inclusive, true);
 }
 
 /* ---- walks ---- */
@@ -510,9 +522,10 @@ struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_order_cursor *
                 return NULL;
         }
         sb_order_take_run(handle, key.bytes, key.len, false, false, SB_ORDER_RUN, run);
-        /* Keys ascend; in a damaged segment the walk could go round for ever. */
-        if (run->count &&
-                sb_node_compare(&handle->segment, run->node[0], key.bytes, key.len) <= 0) {
+        /* Keys ascend; in a damaged segment the walk could go round for ever, by the last key,
+         * behind which the next run begins. */
+        if (run->count && sb_node_compare(&handle->segment, run->node[run->count - 1], key.bytes,
+                                  key.len) <= 0) {
                 sb_damage_note(handle);
                 run->count = 0;
                 run->more = false;

@@ -623,6 +623,64 @@ static void test_a_walk_ends_at_damage_and_says_so(void)
         }
 }
 
+/* The slots from a key of the model on, or those up to it, lead to one node. */
+static void scribble(uint32_t first, uint32_t end, const struct sb_node *to)
+{
+        for (uint32_t i = first; i < end; i++) {
+                uint64_t link = sb_offset_of(&writer.segment, sorted[i]) | SB_SLOT_LEAF;
+                struct sb_word64 *words = (void *)writer.segment.base;
+
+                for (uint64_t k = 0; k < writer.segment.geometry.size / 8; k++)
+                        if (SB_SLOT_SYMBOL(sb_load_relaxed(&words[k])) &&
+                                SB_SLOT_LINK(sb_load_relaxed(&words[k])) == link)
+                                sb_store_relaxed(&words[k],
+                                        SB_SLOT_TO(sb_load_relaxed(&words[k]),
+                                                sb_offset_of(&writer.segment, to) | SB_SLOT_LEAF));
+        }
+}
+
+static bool make_numbers(uint32_t count)
+{
+        for (uint32_t i = 0; i < count; i++) {
+                struct sb_node *node;
+                char key[16];
+
+                snprintf(key, sizeof(key), "%04u", i);
+                node = make_text(key);
+                if (!node || insert(&writer, node) != node)
+                        return false;
+                model_insert(node);
+        }
+        return true;
+}
+
+/* Slots lead to nodes of other keys, so that what comes next in the index is not what comes next
+ * among the keys. A walk that goes on behind the key that was found comes to an end. */
+static void test_a_key_that_is_not_on_its_side_ends_a_walk_and_is_damage(void)
+{
+        enum { KEYS = 200 };
+        struct sb_order_cursor cursor;
+        struct sb_node *node;
+        uint32_t steps = 0;
+
+        CHECK(begin(2 << 20) && make_numbers(KEYS));
+        scribble(40, KEYS, sorted[0]);
+        for (node = sb_order_first(&reader, "", 0, false, &cursor); node && steps < 10 * KEYS;
+                node = sb_order_next(&reader, &cursor))
+                steps++;
+        CHECK(!node && sb_damage_take(&reader));
+        CHECK(!sb_order_seek(&reader, "0039", 4, true) && sb_damage_take(&reader));
+        CHECK(sb_order_seek(&reader, "0038", 4, true) == sorted[39] && !sb_damage_take(&reader));
+        unmake_bus();
+
+        CHECK(begin(2 << 20) && make_numbers(KEYS));
+        scribble(0, 160, sorted[KEYS - 1]);
+        CHECK(!sb_order_below(&reader, "0160", 4, false) && sb_damage_take(&reader));
+        CHECK(sb_order_below(&reader, "0161", 4, false) == sorted[160]);
+        CHECK(sb_order_below(&reader, "0160", 4, true) == sorted[160] && !sb_damage_take(&reader));
+        unmake_bus();
+}
+
 /* How many words of the segment lead to the node, with this symbol. */
 static uint32_t count_slots(const struct sb_node *node, uint32_t symbol)
 {
@@ -712,6 +770,7 @@ int main(int argc, char **argv)
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);
         RUN(test_a_walk_ends_at_damage_and_says_so);
+        RUN(test_a_key_that_is_not_on_its_side_ends_a_walk_and_is_damage);
         RUN(test_a_slot_with_a_symbol_that_there_is_not_is_not_copied);
         RUN(test_a_node_with_a_length_that_cannot_be_has_no_key_and_is_behind_all);
         return test_end();
