@@ -421,6 +421,14 @@ static void key_date_unhooked(struct sb_handle *handle, struct sb_node *node)
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
 }
 
+/* The node is linked still: there was no memory for the copy of a branch. A sweep goes on from
+ * here. A node that damage keeps linked is never freed. */
+static void key_leave_linked(struct sb_handle *handle)
+{
+        if (!sb_damage_met(handle))
+                sb_limbo_leave(handle);
+}
+
 /* What lies under a version in a frozen cell; NULL: nothing. */
 static struct sb_version *key_below(struct sb_handle *handle, const struct sb_version *version)
 {
@@ -495,9 +503,10 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
         unlinked = sb_order_remove(handle, node);
         key_empty_cell(segment, cell_number, word, node, head);
         key_retire_chain(handle, head, true);
-        /* A node that damage keeps linked is never freed. */
         if (unlinked)
                 key_date_unhooked(handle, node);
+        else
+                key_leave_linked(handle);
         sb_index_heal_behind(handle, node->hash, cell_number);
 }
 
@@ -513,11 +522,15 @@ void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
         if (unlinked)
                 key_date_unhooked(handle, node);
+        else if (!handle->work.pressed)
+                /* In a lap for short memory not: all clients that wait would lap at once. The
+                 * engine's sweep, which the removal asked for, asks on. */
+                key_leave_linked(handle);
 }
 
 /* Take out what a slow maker has linked or placed since the node was unhooked. The grace period is
  * over, so each maker has signed what it placed, or its reaper has looked for it. Return: false:
- * damage keeps the node linked. */
+ * the way to the node is barred, by damage or for lack of memory. */
 static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
         bool unlinked;
@@ -530,6 +543,8 @@ static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 
 void sb_key_second_look(struct sb_handle *handle, struct sb_node *node)
 {
-        if (key_take_leftovers(handle, node) && sb_limbo_begin(handle, &node->block))
+        if (!key_take_leftovers(handle, node))
+                key_leave_linked(handle);
+        else if (sb_limbo_begin(handle, &node->block))
                 sb_limbo_date(handle, &node->block);
 }

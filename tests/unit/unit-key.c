@@ -293,6 +293,47 @@ static void test_a_key_without_memory_for_its_branch_leaves_nothing_behind(void)
         unmake_bus();
 }
 
+/* Of many leaves, the anchor goes by a copy. There is no memory for it, and then there is: a sweep
+ * is asked for, which takes the node out. */
+static void test_a_node_that_stayed_linked_without_memory_is_left_to_a_sweep(void)
+{
+        static uint64_t nodes[1 << 14];
+        uint32_t cursor = 0, count = 0;
+        char key[] = "k0";
+        struct sb_node *node;
+
+        CHECK(make_bus(1 << 20));
+        for (; key[1] < '8'; key[1]++)
+                CHECK_EQ(put(&writer, key, "x", 1), 0);
+        CHECK(leave_no_unit());
+        while (count < 1 << 14 &&
+                !sb_slab_take(&writer, SB_UNIT_NODES, 80, SB_SLAB_LARGER, &nodes[count]))
+                count++;
+        CHECK(count < 1 << 14);
+        sb_pin(&reader);
+        node = sb_order_find(&reader, "k0", 2);
+        sb_unpin(&reader);
+        CHECK(node && !delete (&writer, "k0"));
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&writer, false);
+        CHECK_EQ(sb_load_relaxed(&node->cell), SB_NODE_GONE);
+        sb_pin(&reader);
+        CHECK(sb_order_find(&reader, "k0", 2) == node);
+        sb_unpin(&reader);
+        while (count)
+                sb_slab_give_back(&writer, nodes[--count]);
+        for (uint32_t i = 1; i < taken_count; i += 2)
+                sb_slab_give_back(&writer, taken[i]);
+        sb_slab_release_all(&writer);
+        for (uint32_t i = 0; i < 1000; i++)
+                (void)sb_work_tick(&reader, &cursor);
+        sb_pin(&reader);
+        CHECK(!sb_order_find(&reader, "k0", 2));
+        sb_unpin(&reader);
+        CHECK(sb_load_relaxed(&node->unhooked));
+        unmake_bus();
+}
+
 static void test_revisions_go_on_above_what_was_ever_removed_from_the_bucket(void)
 {
         struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 16};
@@ -618,6 +659,7 @@ int main(int argc, char **argv)
         RUN(test_a_frozen_cell_that_leads_to_no_node_is_emptied);
         RUN(test_of_a_key_that_is_not_there_a_conflict_tells_revision_0);
         RUN(test_a_key_without_memory_for_its_branch_leaves_nothing_behind);
+        RUN(test_a_node_that_stayed_linked_without_memory_is_left_to_a_sweep);
         RUN(test_revisions_go_on_above_what_was_ever_removed_from_the_bucket);
         RUN(test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it);
         RUN(test_any_process_that_meets_a_removal_half_way_finishes_it);
