@@ -413,7 +413,7 @@ static void batch_fetch_buckets(const struct sb_segment *segment, const struct b
         uint32_t i;
 
         for (i = 0; i < group->count; i++)
-                __builtin_prefetch(&segment->buckets[group->buckets[i]]);
+                sb_prefetch(&segment->buckets[group->buckets[i]]);
 }
 
 /* What a cell of a group leads to, as a hint: it may be free memory by now. 0: nothing. */
@@ -438,8 +438,8 @@ static void batch_fetch(const struct sb_segment *segment, const struct batch_gro
 
                 if (!at)
                         continue;
-                __builtin_prefetch(segment->base + at);
-                __builtin_prefetch(segment->base + at + SB_LINE);
+                sb_prefetch(segment->base + at);
+                sb_prefetch(segment->base + at + SB_LINE);
         }
         sb_model_unchecked_end();
 }
@@ -457,7 +457,7 @@ static void batch_fetch_below(const struct sb_segment *segment, const struct sb_
 
                 /* Relaxed, both: hints. */
                 if (version && sb_load_relaxed(&version->stamp) > batch->above)
-                        __builtin_prefetch(
+                        sb_prefetch(
                                 segment->base + (sb_load_relaxed(&version->prev) & SB_OFFSET_MASK));
         }
         sb_model_unchecked_end();

@@ -382,7 +382,7 @@ void sb_load_fetch(struct sb_load *load, const void *key, uint32_t key_len)
         place = &load->fetched[load->fetched_count++ % SB_LOAD_FETCH];
         /* A key that is made needs its floor. */
         if (!sb_find_fetch_version(load->handle, *place))
-                __builtin_prefetch(&segment->floors[sb_index_home(segment, *place)]);
+                sb_prefetch(&segment->floors[sb_index_home(segment, *place)]);
         *place = hash;
         sb_find_fetch_bucket(load->handle, hash);
 }

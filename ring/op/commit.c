@@ -278,7 +278,7 @@ static int commit_prepare(struct sb_handle *handle, struct attempt *attempt, uin
                 return SB_E_CONFLICT;
         if (write->kind == SB_VERSION_DELETED && !sb_version_has_value(effective))
                 return SB_E_CONFLICT;
-        __builtin_prefetch(handle->segment.base + spot.head->node); /* for the install */
+        sb_prefetch(handle->segment.base + spot.head->node); /* for the install */
         commit_fill_version(handle, attempt, i, &spot, commit_next_rev(spot.head, effective));
         return 0;
 }

@@ -160,8 +160,8 @@ static struct sb_word64 *prefix_next_cell(
 
 void sb_op_prefix_fetch_cell(struct sb_handle *handle, const struct sb_op_prefix *watch)
 {
-        __builtin_prefetch(&watch->row.ring->tail);
-        __builtin_prefetch(prefix_next_cell(handle, watch));
+        sb_prefetch(&watch->row.ring->tail);
+        sb_prefetch(prefix_next_cell(handle, watch));
 }
 
 void sb_op_prefix_fetch_version(struct sb_handle *handle, const struct sb_op_prefix *watch)
@@ -170,7 +170,7 @@ void sb_op_prefix_fetch_version(struct sb_handle *handle, const struct sb_op_pre
 
         /* Relaxed: the address alone is used. */
         if (cell)
-                __builtin_prefetch(
+                sb_prefetch(
                         sb_version_at(&handle->segment, sb_load_relaxed(cell) & SB_OFFSET_MASK));
 }
 

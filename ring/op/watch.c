@@ -416,7 +416,7 @@ static bool watch_newest(
                 ret->head = sb_version_at(&handle->segment, ret->word & SB_OFFSET_MASK);
                 /* The reader wants the value, too, which begins in the next line as a rule. */
                 if (ret->head)
-                        __builtin_prefetch((const unsigned char *)ret->head + SB_LINE);
+                        sb_prefetch((const unsigned char *)ret->head + SB_LINE);
                 if (!ret->head || !sb_version_fits(&handle->segment, ret->head))
                         return false;
                 ret->version = sb_stamp_effective(handle, ret->head, &ret->settled);

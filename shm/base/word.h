@@ -126,14 +126,39 @@ static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint
 /* A thread's stores become visible to all before its later loads. */
 #define sb_fence_full() atomic_thread_fence(memory_order_seq_cst)
 
+/* Fetch a line that is read soon. Not by the compiler's own: GCC takes a function that does nothing
+ * else for one without any effect, and leaves out its calls. */
+static inline void sb_prefetch(const void *address)
+{
+#ifdef __x86_64__
+        __asm__ __volatile__("prefetcht0 %0" : : "m"(*(const char *)address));
+#else
+        __builtin_prefetch(address);
+        sb_compiler_barrier();
+#endif
+}
+
+/* The same of many lines, each of which is read some steps later: no nearer than the second cache,
+ * where a core waits for three times as many at once. */
+static inline void sb_prefetch_later(const void *address)
+{
+#ifdef __x86_64__
+        __asm__ __volatile__("prefetcht1 %0" : : "m"(*(const char *)address));
+#else
+        __builtin_prefetch(address, 0, 2);
+        sb_compiler_barrier();
+#endif
+}
+
 /* Fetch a line that is about to be written, away from other processes. The compiler's own asks for
  * it to be read, unless it is told of the processor. */
 static inline void sb_prefetch_write(const void *address)
 {
 #ifdef __x86_64__
-        __asm__("prefetchw %0" : : "m"(*(const char *)address));
+        __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)address));
 #else
         __builtin_prefetch(address, 1);
+        sb_compiler_barrier();
 #endif
 }
 

@@ -37,7 +37,7 @@ void sb_ahead_nodes(const struct sb_segment *segment, struct sb_node *const *nod
                 /* Relaxed: a hint. */
                 cells[i] = sb_cell_at(segment, sb_load_relaxed(&nodes[i]->cell));
                 if (cells[i])
-                        __builtin_prefetch(cells[i]);
+                        sb_prefetch(cells[i]);
         }
         for (i = 0; i < count; i++) {
                 /* Relaxed: a hint. */
@@ -98,7 +98,7 @@ void sb_ahead_versions(
                         /* Relaxed: a hint. */
                         cell = sb_cell_at(segment, sb_load_relaxed(&node->cell));
                 if (cell)
-                        __builtin_prefetch(cell);
+                        sb_prefetch(cell);
         }
         sb_model_unchecked_end();
 }

@@ -60,8 +60,8 @@ static struct sb_node *sorted_node_of(const struct sb_segment *segment, uint64_t
 /* Of a block and what comes behind its first line. */
 static void sorted_fetch(const struct sb_segment *segment, uint64_t at)
 {
-        __builtin_prefetch(segment->base + at);
-        __builtin_prefetch(segment->base + at + SB_LINE);
+        sb_prefetch(segment->base + at);
+        sb_prefetch(segment->base + at + SB_LINE);
 }
 
 /* The bytes of a key from @depth on. */

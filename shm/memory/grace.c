@@ -122,12 +122,10 @@ static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_
 {
         uint64_t within = sb_limbo_offset(entry) - segment->geometry.units_at;
 
-        __builtin_prefetch(segment->base + sb_limbo_offset(entry), 1);
-        __builtin_prefetch(
-                segment->base + segment->geometry.bitmaps_at +
-                        (within >> segment->unit_shift) * segment->geometry.bitmap_stride +
-                        grace_index_of(segment, entry) / 8,
-                1);
+        sb_prefetch_write(segment->base + sb_limbo_offset(entry));
+        sb_prefetch_write(segment->base + segment->geometry.bitmaps_at +
+                          (within >> segment->unit_shift) * segment->geometry.bitmap_stride +
+                          grace_index_of(segment, entry) / 8);
 }
 
 static void grace_keep(struct sb_handle *handle, uint32_t i, const struct sb_limbo_entry *entry)

@@ -277,7 +277,7 @@ static void slab_fetch(
         const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
 {
         for (uint64_t at = from; at < size && at < 4 * SB_LINE; at += SB_LINE)
-                __builtin_prefetch(segment->base + offset + at, 1);
+                sb_prefetch(segment->base + offset + at);
 }
 
 /* Prefetch the blocks of the next refill: those of @free_mask, from @first on. */
