@@ -9,12 +9,20 @@
 #include "shm/keys/node.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/snapshot.h"
 
-/* Let go of the node at which the scan stands, if it stands at one; fault SCAN_NODE_KEPT: not. */
+/* Let go of the node at which the scan stands, if it holds that. */
 static void scan_place_leave_node(struct sb_scan *scan)
 {
-        if (scan->position == AT_NODE && !SB_FAULT(SCAN_NODE_KEPT))
-                sb_guard_set(&scan->bus->handle, scan->guard, 0);
+        if (scan->position == AT_NODE && scan->past)
+                sb_scan_place_hold(scan, 0);
+}
+
+void sb_scan_let_go(struct sb_scan *scan)
+{
+        sb_scan_place_hold_last(scan, 0);
+        scan_place_leave_node(scan);
 }
 
 void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after)
@@ -31,8 +39,8 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
 void sb_scan_stand_at_node(struct sb_scan *scan, struct sb_node *node)
 {
         scan->node = sb_offset_of(&scan->bus->handle.segment, node);
-        if (!SB_FAULT(SCAN_NODE_NOT_HELD))
-                sb_guard_set(&scan->bus->handle, scan->guard, scan->node);
+        if (scan->past)
+                sb_scan_place_hold(scan, scan->node);
         scan->position = AT_NODE;
 }
 
@@ -50,8 +58,7 @@ bool sb_scan_position(const struct sb_scan *scan, struct sb_node_key *ret)
         *ret = (struct sb_node_key){.bytes = scan->key, .len = scan->key_len};
         if (scan->position != AT_NODE)
                 return scan->after;
-        /* The guard word holds the node, and a key never changes. */
-        node = sb_node_at(segment, scan->node);
+        node = sb_node_at(segment, scan->node); /* a key never changes */
         *ret = node ? sb_node_key(segment, node) : (struct sb_node_key){0};
         return true;
 }
@@ -101,19 +108,22 @@ static void scan_place_bound_end(const struct sb_scan *scan, struct sb_scan_boun
         ret->inclusive = true;
 }
 
+bool sb_scan_nodes_stay(const struct sb_scan *scan)
+{
+        return scan->past || SB_FAULT(SCAN_NODE_UNASKED) ||
+               sb_snapshot_holds(&scan->bus->handle, scan->snapshot, scan->cut);
+}
+
 void sb_scan_bound_of(const struct sb_scan *scan, struct sb_scan_bound *ret)
 {
-        const struct sb_segment *segment = &scan->bus->handle.segment;
-
         if (scan->position == AT_NODE) {
-                /* It stands behind this node's key. The guard word holds the node, and a key never
-                 * changes. */
-                const struct sb_node *node = sb_node_at(segment, scan->node);
                 struct sb_node_key key = {0};
 
-                if (node)
-                        key = sb_node_key(segment, node);
+                sb_pin(&scan->bus->handle);
+                if (sb_scan_nodes_stay(scan))
+                        (void)sb_scan_position(scan, &key);
                 sb_scan_bound_set(ret, key.bytes, key.len, true);
+                sb_unpin(&scan->bus->handle);
                 return;
         }
         if (scan->position == AT_KEY &&

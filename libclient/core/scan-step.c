@@ -1,9 +1,14 @@
 /*
  * Steps of a scan; see scan-step.h.
  *
- * A step takes a pin, walks the ordered index until it meets a key with a version to show, and
- * holds that version before the pin ends. A long walk over keys without one pins anew now and then.
- * The write set is asked first: its next entry is where the walk ends at the latest.
+ * A step takes a pin, goes to the next node that has a version to show, and holds that version
+ * before the pin ends. A long way over keys without one pins anew now and then. The write set is
+ * asked first: its next entry is where the way ends at the latest.
+ *
+ * Upwards a scan takes nodes ahead of its steps: each step fetches the memory of later ones. No pin
+ * holds these nodes. One of a key with a value in the cut stays. Any other one may leave the index,
+ * and its block may serve anything; but no cell leads to a version in the cut that names it. So a
+ * step reads a number there, and believes the cell's version alone.
  *
  * Always true: after each read the step asks whether the cut still stands. So what it gives was
  * there in the cut, and what it passed over was not.
@@ -15,6 +20,7 @@
 #include "libclient/core/watches.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
+#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/history/past.h"
 #include "shm/keys/ahead.h"
@@ -32,7 +38,12 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+/* So many keys before its own step a key's memory is fetched. With about NODES_AHEAD left a scan
+ * takes more. */
+#define NODES_AHEAD    44u
+#define CELLS_AHEAD    24u
+#define VERSIONS_AHEAD 12u
+#define AGAIN          (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #ifndef SB_SCAN_FIRST_RUN
 #define SB_SCAN_FIRST_RUN 12u /* nodes that a scan takes at first */
 #endif
@@ -64,9 +75,10 @@ static bool scan_step_past_holds(const struct sb_scan *scan)
                sb_past_kept_all(handle, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
 }
 
-/* The version of a key that the scan shows, or NULL. Call it under a pin. */
+/* The version of a key that the scan shows, or NULL, by its node and its cell. Call it under a pin.
+ */
 static inline __attribute__((always_inline)) struct sb_version *scan_step_version_of(
-        struct sb_scan *scan, struct sb_node *node)
+        struct sb_scan *scan, struct sb_node *node, const struct sb_word64 *cell)
 {
         struct sb_version *version = NULL;
         enum sb_past past;
@@ -78,11 +90,21 @@ static inline __attribute__((always_inline)) struct sb_version *scan_step_versio
                         return version;
                 version = past == SB_PAST_FOUND ? version : NULL;
         } else {
-                version = sb_find_in_node(&scan->bus->handle, node, scan->cut);
+                version = sb_find_in_cell(&scan->bus->handle, cell,
+                        sb_offset_of(&scan->bus->handle.segment, node), scan->cut);
         }
         return version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
                        ? version
                        : NULL;
+}
+
+/* The same, by a node that the index leads to. */
+static struct sb_version *scan_step_version_by(struct sb_scan *scan, struct sb_node *node)
+{
+        struct sb_handle *handle = &scan->bus->handle;
+
+        return scan_step_version_of(
+                scan, node, sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell)));
 }
 
 /* Whether the entry comes before @key, in the direction of the step, or is of the same key. @key
@@ -118,132 +140,156 @@ static int scan_step_stand_behind_entry(
  * rules alone keep the cut, few always, since no key has to stay for the next step. */
 static uint32_t scan_step_most(const struct sb_scan *scan)
 {
-        uint32_t most = scan->past || !scan->runs ? SB_SCAN_FIRST_RUN : SB_ORDER_RUN;
+        uint32_t most = scan->past || !scan->runs ? SB_SCAN_FIRST_RUN : SB_SCAN_RUN;
 
         return scan->left < most ? (uint32_t)scan->left + 1 : most;
 }
 
-/* Keep a node of a run, if it has a value in the cut. */
-static inline __attribute__((always_inline)) void scan_step_keep(
-        struct sb_scan *scan, struct sb_node *node)
+/* From where on more nodes are taken: behind the last one that was, or where the scan stands.
+ * Return: whether behind that key. */
+static bool scan_step_frontier(const struct sb_scan *scan, struct sb_node_key *ret)
 {
-        uint64_t shape;
+        const struct sb_segment *segment = &scan->bus->handle.segment;
+        const struct sb_node *node;
 
-        if (sb_find_plain_in_node(&scan->bus->handle, node, scan->cut, &shape) ||
-                SB_FAULT(SCAN_RUN_OF_ALL) || scan_step_version_of(scan, node))
-                scan->run[scan->run_count++] = sb_offset_of(&scan->bus->handle.segment, node);
+        if (!scan->last)
+                return sb_scan_position(scan, ret);
+        /* A guard word holds the node, and a key never changes. */
+        node = sb_node_at(segment, scan->last);
+        *ret = node ? sb_node_key(segment, node) : (struct sb_node_key){0};
+        return true;
 }
 
-/* Whether all nodes of a run, which ascend, are the scan's, and no entry comes between them: as its
- * first and its last one are. */
-static bool scan_step_takes_all(const struct sb_scan *scan, const struct sb_order_run *run,
-        struct sb_node_key last, const struct sb_write_set_entry *entry)
+/* Three steps by which the memory of a key comes, each when that of the one before is there: of its
+ * node, of its cell, of its version. The node may have left the index, and be free memory: then its
+ * cell is any. */
+static inline void scan_step_fetch_node(const struct sb_scan *scan, uint32_t at)
 {
-        struct sb_node_key first = sb_node_key(&scan->bus->handle.segment, run->node[0]);
+        sb_prefetch_later(scan->bus->handle.segment.base + scan->run[at]);
+}
+static inline void scan_step_fetch_cell(struct sb_scan *scan, uint32_t at)
+{
+        const struct sb_segment *segment = &scan->bus->handle.segment;
+        const struct sb_node *node = (const void *)(segment->base + scan->run[at]);
 
-        return !entry && first.bytes && sb_scan_place_in_range(scan, first.bytes, first.len) &&
-               sb_scan_place_in_range(scan, last.bytes, last.len) &&
-               /* The bus's own keys begin with 0. */
-               (scan->reserved || first.bytes[0]);
+        sb_model_unchecked_begin();
+        /* A:publish. */
+        scan->cell[at] = sb_cell_at(segment, sb_load_acquire(&node->cell));
+        sb_model_unchecked_end();
+        sb_prefetch_later(scan->cell[at]);
+}
+static inline void scan_step_fetch_version(const struct sb_scan *scan, uint32_t at)
+{
+        const struct sb_segment *segment = &scan->bus->handle.segment;
+        const struct sb_word64 *cell = scan->cell[at];
+        /* Relaxed: a hint. */
+        uint64_t offset = cell ? sb_load_relaxed(cell) & SB_OFFSET_MASK : 0;
+
+        sb_prefetch_later(segment->base + offset);
+        sb_prefetch_later(segment->base + offset + SB_LINE);
 }
 
-/* Keep the nodes of a run up to where the scan ends, or another key comes first. Return: 0;
- * IN_WRITE_SET, AGAIN: there is none before that. */
-static int scan_step_keep_some(struct sb_scan *scan, const struct sb_order_run *run,
-        const struct sb_write_set_entry *entry)
+/* Before the step to the next key: what later steps read. */
+static inline __attribute__((always_inline)) void scan_step_fetch(struct sb_scan *scan)
 {
-        uint32_t i;
+        uint32_t at = scan->run_at, left = scan->run_count - at;
 
-        for (i = 0; i < run->count; i++) {
-                struct sb_node_key key = sb_node_key(&scan->bus->handle.segment, run->node[i]);
-
-                if (!key.bytes || !sb_scan_place_in_range(scan, key.bytes, key.len)) {
-                        scan->run_ends = true;
-                        return 0;
-                }
-                if (scan_step_entry_is_first(entry, key.bytes, key.len, false)) {
-                        scan->run_ends = false;
-                        return scan->run_count ? 0
-                                               : scan_step_stand_behind_entry(
-                                                         scan, entry->value, run->node[i]);
-                }
-                if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
-                        scan->run_ends = false;
-                        if (scan->run_count)
-                                return 0;
-                        sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
-                        return AGAIN;
-                }
-                scan_step_keep(scan, run->node[i]);
-        }
-        return 0;
+        if (SB_LIKELY(left > NODES_AHEAD))
+                scan_step_fetch_node(scan, at + NODES_AHEAD);
+        if (SB_LIKELY(left > CELLS_AHEAD))
+                scan_step_fetch_cell(scan, at + CELLS_AHEAD);
+        if (SB_LIKELY(left > VERSIONS_AHEAD))
+                scan_step_fetch_version(scan, at + VERSIONS_AHEAD);
 }
 
-/* Keep the nodes of a run that have a value in the cut. Return: as scan_step_keep_some(). */
-static int scan_step_keep_run(struct sb_scan *scan, const struct sb_order_run *run,
-        struct sb_node_key last, const struct sb_write_set_entry *entry)
+static uint32_t scan_step_least(uint32_t a, uint32_t b)
 {
-        uint32_t i;
-        int r = 0;
-
-        if (scan_step_takes_all(scan, run, last, entry))
-                for (i = 0; i < run->count; i++)
-                        scan_step_keep(scan, run->node[i]);
-        else
-                r = scan_step_keep_some(scan, run, entry);
-        if (r || scan->run_count || scan->run_ends)
-                return r;
-        /* Bound: slice. AGAIN: the caller goes on from here under another pin. */
-        sb_scan_stand_at_node(scan, run->node[run->count - 1]);
-        return AGAIN;
+        return a < b ? a : b;
 }
 
-/* Take the nodes above where the scan stands. Return: as scan_step_keep_run(); SB_E_NOT_FOUND: none
- * can be. */
-static int scan_step_take_above(struct sb_scan *scan, const struct sb_write_set_entry *entry)
+/* Add the nodes of @run to those that come next, and fetch what steps would have fetched already.
+ */
+static void scan_step_add_run(struct sb_scan *scan, const struct sb_order_run *run)
+{
+        const struct sb_segment *segment = &scan->bus->handle.segment;
+        uint32_t rest = scan->run_count - scan->run_at, count = rest + run->count, i;
+
+        memmove(scan->run, scan->run + scan->run_at, rest * sizeof(*scan->run));
+        memmove(scan->cell, scan->cell + scan->run_at, rest * sizeof(struct sb_word64 *));
+        for (i = rest; i < count; i++)
+                scan->run[i] = sb_offset_of(segment, run->node[i - rest]);
+        scan->run_at = 0;
+        scan->run_count = count;
+        for (i = rest; i < scan_step_least(count, NODES_AHEAD); i++)
+                scan_step_fetch_node(scan, i);
+        for (i = rest; i < scan_step_least(count, CELLS_AHEAD); i++)
+                scan_step_fetch_cell(scan, i);
+        for (i = rest; i < scan_step_least(count, VERSIONS_AHEAD); i++)
+                scan_step_fetch_version(scan, i);
+}
+
+/* Take nodes behind those that were taken. Return: 0; SB_E_NOT_FOUND: the index is damaged. */
+static int scan_step_take_above(struct sb_scan *scan)
 {
         struct sb_handle *handle = &scan->bus->handle;
         struct sb_order_run run;
-        struct sb_node_key at, last;
-        bool after = sb_scan_position(scan, &at);
+        struct sb_node_key at;
+        bool after = scan_step_frontier(scan, &at);
 
-        sb_order_take_run(handle, at.bytes, at.len, !after, false, scan_step_most(scan), &run);
-        sb_ahead_nodes(&handle->segment, run.node, run.count);
-        scan->runs++;
-        scan->run_at = scan->run_count = 0;
-        scan->run_ends = !run.more;
-        if (!run.count)
-                return 0;
-        last = sb_node_key(&handle->segment, run.node[run.count - 1]);
         /* Keys ascend; in a damaged segment the scan could go round for ever. */
-        if (!last.bytes || !sb_scan_is_ahead(at, after, last.bytes, last.len)) {
+        if (!at.bytes ||
+                (scan->last && !sb_scan_is_ahead((struct sb_node_key){.bytes = scan->from.key,
+                                                         .len = scan->from.len},
+                                       scan->from.inclusive, at.bytes, at.len))) {
                 sb_damage_note(handle);
                 sb_scan_stand_at_end(scan);
                 return SB_E_NOT_FOUND;
         }
-        return scan_step_keep_run(scan, &run, last, entry);
+        /* What it comes to next is not its own. */
+        if (scan->last && !sb_scan_place_in_range(scan, at.bytes, at.len)) {
+                scan->run_ends = true;
+                return 0;
+        }
+        sb_scan_bound_set(&scan->from, at.bytes, at.len, after);
+        sb_order_take_run(handle, at.bytes, at.len, !after, false, scan_step_most(scan), &run);
+        scan->runs++;
+        scan->run_ends = !run.more || !run.count;
+        if (run.count && !scan->past)
+                sb_scan_place_hold_last(
+                        scan, sb_offset_of(&handle->segment, run.node[run.count - 1]));
+        scan_step_add_run(scan, &run);
+        return 0;
 }
 
-/* The next node of the run, if it is above where the scan stands: an entry of the write set with
- * the same key may have been given. */
-static struct sb_node *scan_step_from_run_above(struct sb_scan *scan)
+/* With how many nodes left it is time to take more; if there are no others, with none. The first
+ * run is short, and is gone through to its end: a short scan takes no other. */
+static uint32_t scan_step_low(const struct sb_scan *scan)
 {
-        const struct sb_segment *segment = &scan->bus->handle.segment;
+        return scan->run_ends || scan->runs < 2 ? 0 : SB_SCAN_RUN_LOW;
+}
 
-        for (; scan->run_at < scan->run_count; scan->run_at++) {
-                struct sb_node *node = sb_node_at(segment, scan->run[scan->run_at]);
-                struct sb_node_key key = {0}, at;
-                bool after;
+/* How far steps may go the short way: up to where more nodes have to be taken, or the limit. */
+static void scan_step_set_short(struct sb_scan *scan)
+{
+        uint64_t left = scan->run_count - scan->run_at;
+        uint32_t low = scan_step_low(scan);
 
-                if (node && !scan->reader.txn)
-                        return node;
-                if (node)
-                        key = sb_node_key(segment, node);
-                after = sb_scan_position(scan, &at);
-                if (key.bytes && sb_scan_is_ahead(at, after, key.bytes, key.len))
-                        return node;
-        }
-        return NULL;
+        if (!scan->plain)
+                return;
+        left = left > low ? left - low : 0;
+        /* The limit has not counted this step yet. */
+        scan->short_to = scan->run_at + (uint32_t)(left < scan->left - 1 ? left : scan->left - 1);
+}
+
+/* There is no key any more. Return: IN_WRITE_SET, SB_E_NOT_FOUND. */
+static int scan_step_end(struct sb_scan *scan, const struct sb_write_set_entry *entry)
+{
+        scan->run_count = scan->run_at;
+        scan->run_ends = true;
+        if (entry)
+                return scan_step_stand_behind_entry(scan, entry->value, NULL);
+        sb_scan_stand_at_end(scan);
+        return SB_E_NOT_FOUND;
 }
 
 /* Go from where the scan stands to the first key in range with a value at the cut. Call it under a
@@ -253,39 +299,59 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
         struct sb_version **ret_version)
 {
         struct sb_handle *handle = &scan->bus->handle;
+        struct sb_node *node = NULL;
 
         if (!scan->run_up || scan->past)
                 sb_scan_place_forget(scan);
         scan->run_up = true;
-        for (;;) {
-                struct sb_node *node = scan_step_from_run_above(scan);
-                struct sb_node_key key = {0};
-                int r;
+        scan->short_to = 0;
+        /* Bound: slice. AGAIN: the caller goes on from here under another pin. */
+        for (uint32_t steps = 0; steps < SB_SCAN_STEPS_MAX; steps++) {
+                struct sb_node_key key, at;
+                bool after;
 
-                if (!node && scan->run_ends)
-                        break;
-                if (!node) {
-                        r = scan_step_take_above(scan, entry);
+                if (!scan->run_ends && scan->run_count - scan->run_at <= scan_step_low(scan)) {
+                        int r = scan_step_take_above(scan);
+
                         if (r)
                                 return r;
+                }
+                if (scan->run_at == scan->run_count)
+                        return scan_step_end(scan, entry);
+                scan_step_fetch(scan);
+                node = sb_node_at(&handle->segment, scan->run[scan->run_at]);
+                *ret_version =
+                        node ? scan_step_version_of(scan, node, scan->cell[scan->run_at]) : NULL;
+                if (!*ret_version) {
+                        scan->run_at++;
                         continue;
                 }
-                key = sb_node_key(&handle->segment, node);
-                if (!key.bytes)
-                        break;
+                key = (struct sb_node_key){.bytes = (*ret_version)->bytes,
+                        .len = SB_SHAPE_KEY_LEN(sb_version_shape(&handle->segment, *ret_version))};
+                if (!sb_scan_place_in_range(scan, key.bytes, key.len))
+                        return scan_step_end(scan, entry);
+                if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
+                        sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
+                        sb_scan_place_forget(scan);
+                        return AGAIN;
+                }
+                /* An entry of the write set with the same key may have been given. */
+                after = sb_scan_position(scan, &at);
+                if (scan->reader.txn && !sb_scan_is_ahead(at, after, key.bytes, key.len)) {
+                        scan->run_at++;
+                        continue;
+                }
                 if (scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         return scan_step_stand_behind_entry(scan, entry->value, node);
                 scan->run_at++;
-                *ret_version = scan_step_version_of(scan, node);
-                if (*ret_version) {
-                        sb_scan_stand_at_node(scan, node);
-                        return 0;
-                }
+                sb_scan_stand_at_node(scan, node);
+                scan_step_set_short(scan);
+                return 0;
         }
-        if (entry)
-                return scan_step_stand_behind_entry(scan, entry->value, NULL);
-        sb_scan_stand_at_end(scan);
-        return SB_E_NOT_FOUND;
+        /* Where rules alone keep the cut, the nodes were taken under this pin. */
+        if (scan->past && node)
+                sb_scan_stand_at_node(scan, node);
+        return AGAIN;
 }
 
 static bool scan_step_is_below(
@@ -326,7 +392,7 @@ static struct sb_node *scan_step_take_run(
         sb_order_take_run(handle, bound->key, bound->len, bound->inclusive, true, most, &run);
         sb_ahead_nodes(&handle->segment, run.node, run.count);
         for (i = run.count; i; i--)
-                if (scan_step_version_of(scan, run.node[i - 1]) || SB_FAULT(SCAN_RUN_OF_ALL))
+                if (scan_step_version_by(scan, run.node[i - 1]) || SB_FAULT(SCAN_RUN_OF_ALL))
                         scan->run[scan->run_count++] =
                                 sb_offset_of(&handle->segment, run.node[i - 1]);
         return run.count ? run.node[run.count - 1] : NULL;
@@ -345,7 +411,7 @@ static struct sb_node *scan_step_below(struct sb_scan *scan, const struct sb_sca
         /* Where rules alone keep the cut, no key has to stay. */
         if (scan->runs++ > 0 && !scan->past) {
                 furthest = scan_step_take_run(
-                        scan, bound, scan->runs == 2 ? SB_SCAN_FIRST_RUN : SB_ORDER_RUN);
+                        scan, bound, scan->runs == 2 ? SB_SCAN_FIRST_RUN : SB_SCAN_RUN);
                 node = scan_step_from_run(scan, bound);
                 if (node || (furthest && scan_step_is_below(scan, furthest, bound)))
                         return node ? node : furthest;
@@ -387,7 +453,7 @@ static int scan_step_back(struct sb_scan *scan, struct sb_scan_bound *bound,
                         continue;
                 }
                 sb_scan_bound_set(bound, key.bytes, key.len, false);
-                version = scan_step_version_of(scan, node);
+                version = scan_step_version_by(scan, node);
                 if (version) {
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
                         *ret_version = version;
@@ -415,7 +481,7 @@ static struct sb_write_set_entry *scan_step_entry_from(
 
 /* End the pin under which @version was found, which the guard word holds from before that on; fault
  * SCAN_GUARD_LATE: from after that on. @version NULL: none was found. */
-static void scan_step_hold_and_unpin(
+static inline __attribute__((always_inline)) void scan_step_hold_and_unpin(
         struct sb_handle *handle, uint32_t guard, const struct sb_version *version)
 {
         if (version && !SB_FAULT(SCAN_GUARD_LATE))
@@ -427,7 +493,7 @@ static void scan_step_hold_and_unpin(
 
 /* Go one step from @bound, which moves along when the scan goes back: to a key, with its version
  * held by guard word @guard; or to an entry of the write set that is a value. Return: 0,
- * IN_WRITE_SET, SB_E_NOT_FOUND. */
+ * IN_WRITE_SET, SB_E_NOT_FOUND, SB_E_LAPPED. */
 static int scan_step_merged(struct sb_scan *scan, struct sb_scan_bound *bound, bool backwards,
         uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {
@@ -438,8 +504,10 @@ static int scan_step_merged(struct sb_scan *scan, struct sb_scan_bound *bound, b
 
         do {
                 sb_pin(handle);
-                r = backwards ? scan_step_back(scan, bound, entry, ret_version)
-                              : scan_step_forward(scan, entry, ret_version);
+                r = SB_E_LAPPED;
+                if (sb_scan_nodes_stay(scan))
+                        r = backwards ? scan_step_back(scan, bound, entry, ret_version)
+                                      : scan_step_forward(scan, entry, ret_version);
                 scan_step_hold_and_unpin(handle, guard, r == 0 ? *ret_version : NULL);
                 if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
                         sb_scan_bound_of(scan, bound);
@@ -458,19 +526,18 @@ static bool scan_step_is_above(const struct sb_read_set_edge *a, const struct sb
         return order != 0 ? order > 0 : a->behind && !b->behind;
 }
 
-/* Note that a serializable transaction has read what lies between @from and where the scan stands
- * now; but not the bus's own keys, unless the prefix asks for them. */
-static void scan_step_note(struct sb_scan *scan, const struct sb_scan_bound *from, bool backwards)
+/* Note that a serializable transaction has read what lies between @from and @to, where the scan
+ * stands now; but not the bus's own keys, unless the prefix asks for them. */
+static void scan_step_note(struct sb_scan *scan, const struct sb_scan_bound *from,
+        const struct sb_scan_bound *to, bool backwards)
 {
         static const struct sb_read_set_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
                                              behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
         struct sb_read_set *reads = &scan->reader.txn->read_set;
         struct sb_read_set_edge edges[2];
-        struct sb_scan_bound to;
 
-        sb_scan_bound_of(scan, &to);
         edges[backwards] = (struct sb_read_set_edge){from->key, from->len, from->inclusive};
-        edges[!backwards] = (struct sb_read_set_edge){to.key, to.len, to.inclusive};
+        edges[!backwards] = (struct sb_read_set_edge){to->key, to->len, to->inclusive};
         if (scan->reserved || scan_step_is_above(&edges[0], &reserved) ||
                 !scan_step_is_above(&edges[1], &behind)) {
                 sb_read_set_add_range(reads, &edges[0], &edges[1]);
@@ -487,29 +554,20 @@ static bool scan_step_noted(int r)
         return !SB_FAULT(SCAN_NOT_NOTED) && !(SB_FAULT(SCAN_END_NOT_NOTED) && r == SB_E_NOT_FOUND);
 }
 
-/* The next key's version, under a pin: if that key is in the run and in range, and its newest
- * version is a value in the cut. NULL says nothing. */
+/* The next key's version, under a pin: if that key is in range, and its newest version is a value
+ * in the cut. NULL says nothing. */
 static inline __attribute__((always_inline)) struct sb_version *scan_step_plain(
-        struct sb_scan *scan, struct sb_node **ret_node, uint64_t *ret_shape)
+        struct sb_scan *scan, uint64_t *ret_shape)
 {
-        struct sb_handle *handle = &scan->bus->handle;
-        struct sb_version *version;
-        struct sb_node *node;
+        struct sb_version *version = sb_find_plain_in_cell(&scan->bus->handle,
+                scan->cell[scan->run_at], scan->run[scan->run_at], scan->cut, ret_shape);
 
-        /* A scan that stands at a node has gone up: so it is a run upwards. */
-        if (SB_UNLIKELY(scan->run_at == scan->run_count))
-                return NULL;
-        node = sb_node_at(&handle->segment, scan->run[scan->run_at]);
-        if (SB_UNLIKELY(!node))
-                return NULL;
-        version = sb_find_plain_in_node(handle, node, scan->cut, ret_shape);
         /* The version has its node's key: the node is not read for it. */
         if (SB_UNLIKELY(!version) ||
                 SB_UNLIKELY(!sb_scan_place_in_range(
                         scan, version->bytes, SB_SHAPE_KEY_LEN(*ret_shape))) ||
                 SB_UNLIKELY(!scan->reserved && !version->bytes[0]))
                 return NULL;
-        *ret_node = node;
         return version;
 }
 
@@ -518,7 +576,6 @@ bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard)
         struct sb_bus *bus = scan->bus;
         struct sb_handle *handle = &bus->handle;
         struct sb_version *version;
-        struct sb_node *node;
         uint64_t shape;
         uint32_t guard;
 
@@ -526,13 +583,13 @@ bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard)
                 return false;
         guard = sb_bus_guard_first(bus);
         sb_pin(handle);
-        version = scan_step_plain(scan, &node, &shape);
+        scan_step_fetch(scan);
+        version = scan_step_plain(scan, &shape);
         if (SB_UNLIKELY(!version)) {
                 sb_unpin(handle);
                 return false;
         }
-        scan->run_at++;
-        sb_scan_stand_at_node(scan, node);
+        scan->node = scan->run[scan->run_at++];
         scan_step_hold_and_unpin(handle, guard, version);
         if (SB_UNLIKELY(!sb_snapshot_holds(handle, scan->snapshot, scan->cut))) {
                 sb_guard_set(handle, guard, 0);
@@ -550,7 +607,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         struct sb_version *version = NULL;
         struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
-        struct sb_scan_bound bound, from;
+        struct sb_scan_bound bound, from, to;
         uint64_t shape = 0;
         uint32_t guard;
         int r = sb_bus_guards_prepare(bus, 1);
@@ -565,6 +622,8 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 sb_scan_bound_set(&from, bound.key, bound.len, bound.inclusive);
         guard = sb_bus_guard_first(bus);
         r = scan_step_merged(scan, &bound, backwards, guard, &version, &entry);
+        if (noted)
+                sb_scan_bound_of(scan, &to);
         if (!sb_snapshot_holds(&bus->handle, scan->snapshot, scan->cut) ||
                 !scan_step_past_holds(scan)) {
                 if (r == 0)
@@ -574,7 +633,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 return SB_E_LAPPED;
         }
         if (noted && scan_step_noted(r))
-                scan_step_note(scan, &from, backwards);
+                scan_step_note(scan, &from, &to, backwards);
         if (version)
                 shape = sb_version_shape(&bus->handle.segment, version);
         if (r == 0)

@@ -11,8 +11,8 @@
  * scan has moved, unless it answered SB_E_FULL or -ENOMEM. */
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard);
 
-/* The short way of a step on, of a scan that is plain and stands at a node. False: the scan has not
- * moved, and the long way has to be gone. */
+/* The short way of a step on, of a scan that may go it (short_to). False: the scan has not moved,
+ * and the long way has to be gone. */
 bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard);
 
 #endif

@@ -2,9 +2,10 @@
  * Scans: the keys with a prefix, in byte order, at one cut.
  *
  * A scan announces its cut as a snapshot for as long as it is open, so that no version of the cut
- * goes away, and no key that has a value in it. Between calls it stands at a node, which a guard
- * word holds. When the node was removed meanwhile (its key had no value in the cut), the scan goes
- * on with a search for the next key above the node's.
+ * goes away, and no key that has a value in it. Between calls it stands at such a key's node, and
+ * has the nodes of those that come next, which it took out of the ordered index together: the keys
+ * of the cut are among them, wherever the others go meanwhile (scan-step.c). Where rules alone keep
+ * the cut, keys may go; there the scan takes nodes anew with each step.
  *
  * In a transaction the scan reads at the transaction's cut, which is announced already, and merges
  * the write set in. The next key is the lesser of the next key in the segment and the next entry of
@@ -12,8 +13,6 @@
  * looks the entry up anew, so the caller may write in between. A serializable transaction notes
  * each step in its read set: between the gaps before and behind the step there was nothing but what
  * the step gave.
- *
- * Always true: at AT_NODE the scan's guard word holds the node; elsewhere that word holds nothing.
  *
  * The public calls are described in statebus.h.
  */
@@ -110,10 +109,11 @@ static int scan_take_options(const struct sb_bus *bus, struct sb_bytes prefix,
 /* Make a scan that stands nowhere yet. Return: NULL: there is no memory. */
 static struct sb_scan *scan_new(struct sb_bytes prefix, struct sb_bytes end)
 {
-        struct sb_scan *scan = calloc(1, sizeof(*scan) + end.len);
+        struct sb_scan *scan = malloc(sizeof(*scan) + end.len);
 
         if (!scan)
                 return NULL;
+        memset(scan, 0, offsetof(struct sb_scan, from));
         scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
         if (prefix.len > 0) {
                 memcpy(scan->prefix, prefix.data, prefix.len);
@@ -219,8 +219,7 @@ static inline __attribute__((always_inline)) int scan_go_on(
 static inline __attribute__((always_inline)) bool scan_next_short(
         struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        if (SB_UNLIKELY(!scan->plain) || SB_UNLIKELY(scan->position != AT_NODE) ||
-                SB_UNLIKELY(scan->left == 0) || !sb_scan_step_short(scan, ret_guard))
+        if (SB_UNLIKELY(scan->run_at >= scan->short_to) || !sb_scan_step_short(scan, ret_guard))
                 return false;
         scan->left--;
         return true;
@@ -343,8 +342,7 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
         if (scan->bus) {
                 /* In a forked child the announcement and the guard word are the parent's. */
                 if (sb_load_relaxed(scan->bus->alive) != 0) {
-                        if (scan->position == AT_NODE)
-                                sb_guard_set(&scan->bus->handle, scan->guard, 0);
+                        sb_scan_let_go(scan);
                         if (!scan->in_txn || SB_FAULT(SCAN_ENDS_TXN_CUT))
                                 sb_snapshot_close(&scan->bus->handle, scan->snapshot);
                 }

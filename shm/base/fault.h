@@ -267,8 +267,10 @@
         X(RESTORE_NOW_RELEASED_FIRST, "a key is deleted by what a guard showed that was released") \
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
+        X(SCAN_NODE_UNASKED, "a scan reads the node where it stands when its cut may be gone")     \
         X(SCAN_NODE_KEPT, "a scan that leaves a node goes on holding it")                          \
         X(SCAN_RUN_OF_ALL, "a scan that goes down keeps nodes that have no value in its cut")      \
+        X(FIND_NODE_UNASKED, "a cell is taken for a node's whatever node its version names")       \
         X(SCAN_RUN_KEPT, "a scan that was moved up goes down by the nodes of before")              \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
         X(SCAN_END_NOT_NOTED, "of a scan that ends, what lies behind its last key is not noted")   \

@@ -75,7 +75,7 @@ struct sb_node *sb_order_below(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive);
 
 /* Nodes in a row, by their keys. */
-#define SB_ORDER_RUN 64u
+#define SB_ORDER_RUN 128u
 struct sb_order_run {
         struct sb_node *node[SB_ORDER_RUN];
         uint32_t count;

@@ -142,6 +142,7 @@ struct seek_level {
         int32_t past;             /* symbols behind this one, in the run's direction */
         bool loaded;
         uint32_t left;                    /* a bit for each symbol that is to be gone through */
+        uint32_t branches;                /* and for each that leads to a branch */
         uint64_t word[SB_BRANCH_SYMBOLS]; /* by symbol */
         uint8_t slot[SB_BRANCH_SYMBOLS];
 };
@@ -195,30 +196,42 @@ static uint32_t seek_symbols_past(const struct seek_search *search, int32_t past
         return search->backwards ? below : ~(below << 1 | 1) | (past < 0);
 }
 
-/* The next symbol of a level, in the run's direction. */
-static uint32_t seek_take_symbol(const struct seek_search *search, struct seek_level *level)
-{
-        uint32_t symbol = search->backwards ? 31 - (uint32_t)__builtin_clz(level->left)
-                                            : (uint32_t)__builtin_ctz(level->left);
-
-        level->left ^= UINT32_C(1) << symbol;
-        return symbol;
-}
-
-/* What a run comes to next, all of a branch's at once: of a node its first line, of a branch two.
- */
+/* The branches that a run comes to next, two lines of each, all at once. Nodes are their users':
+ * they know when they read them. */
 static void seek_fetch(const struct seek_search *search, const struct seek_level *level)
 {
         const unsigned char *base = search->handle->segment.base;
-        uint32_t left = search->most > 1 ? level->left : 0;
+        uint32_t left = search->most > 1 ? level->left & level->branches : 0;
 
         for (; left; left &= left - 1) {
-                uint64_t word = level->word[__builtin_ctz(left)];
+                uint64_t at = level->word[__builtin_ctz(left)] & SB_OFFSET_MASK;
 
-                __builtin_prefetch(base + (word & SB_OFFSET_MASK));
-                if (!(word & SB_SLOT_LEAF))
-                        __builtin_prefetch(base + (word & SB_OFFSET_MASK) + SB_LINE);
+                sb_prefetch_later(base + at);
+                sb_prefetch_later(base + at + SB_LINE);
         }
+}
+
+/* Load all slots. Return: what they have in common. */
+static uint64_t seek_load_slots(struct seek_level *level, const struct sb_branch_view *view)
+{
+        uint32_t left = 0, branches = 0, i;
+        uint64_t any = 0;
+
+        for (i = 0; i < view->slots; i++) {
+                uint64_t word = sb_load_acquire(&view->branch->slot[i]); /* A:publish. */
+                uint32_t symbol = SB_SLOT_SYMBOL(word) - 1;
+
+                any |= word;
+                if (!(word & SB_OFFSET_MASK) || SB_UNLIKELY(symbol >= SB_BRANCH_SYMBOLS))
+                        continue;
+                left |= UINT32_C(1) << symbol;
+                branches |= (uint32_t) !(word & SB_SLOT_LEAF) << symbol;
+                level->word[symbol] = word;
+                level->slot[symbol] = (uint8_t)i;
+        }
+        level->left = left;
+        level->branches = branches;
+        return any;
 }
 
 /* Load what lies past level->past. False: the way is lost, or the index damaged. */
@@ -227,28 +240,14 @@ static bool seek_load(struct seek_search *search, struct seek_level *level)
         struct sb_handle *handle = search->handle;
         struct sb_branch_view view;
         uint64_t any;
-        uint32_t i;
 
         if (!sb_branch_view(&handle->segment, level->way.word, level->depth, &view)) {
                 sb_damage_note(handle);
                 return false;
         }
-        do {
-                level->left = 0;
-                any = 0;
-                for (i = 0; i < view.slots; i++) {
-                        /* A:publish. */
-                        uint64_t word = sb_load_acquire(&view.branch->slot[i]);
-                        uint32_t symbol = SB_SLOT_SYMBOL(word) - 1;
-
-                        any |= word;
-                        if (!(word & SB_OFFSET_MASK) || symbol >= SB_BRANCH_SYMBOLS)
-                                continue;
-                        level->left |= UINT32_C(1) << symbol;
-                        level->word[symbol] = word;
-                        level->slot[symbol] = (uint8_t)i;
-                }
-        } while (!SB_FAULT(ORDER_SCAN_UNCOVERED) && !sb_pin_covers(handle));
+        do
+                any = seek_load_slots(level, &view);
+        while (!SB_FAULT(ORDER_SCAN_UNCOVERED) && !sb_pin_covers(handle));
         level->left &= seek_symbols_past(search, level->past);
         level->depth = view.depth;
         level->loaded = true;
@@ -268,32 +267,52 @@ static void seek_add(struct seek_search *search, uint64_t word)
                 sb_damage_note(search->handle);
 }
 
-/* Take the leaves of a level, up to a branch. Return: that is the next level; false: there is none,
+/* The way to the branch in a symbol's slot. */
+static struct sb_branch_way seek_way_below(
+        const struct seek_search *search, const struct seek_level *level, uint32_t symbol)
+{
+        struct sb_branch_way way = level->way;
+        const struct sb_branch *branch =
+                sb_block_at(&search->handle->segment, way.word & SB_OFFSET_MASK);
+
+        way.word = level->word[symbol];
+        if (!(way.word & SB_SLOT_FROZEN)) {
+                way.stem = &branch->slot[level->slot[symbol]];
+                way.stem_word = way.word;
+        }
+        return way;
+}
+
+/* Take the leaves of a level, up to a branch. Return: *ret_way leads to that; false: there is none,
  * or the run is full. */
 static bool seek_take_leaves(
         struct seek_search *search, struct seek_level *level, struct sb_branch_way *ret_way)
 {
-        const struct sb_branch *branch;
-        uint32_t symbol;
-        uint64_t word;
+        uint32_t left = level->left, branches = level->branches;
+        struct sb_order_run *run = search->run;
+        uint32_t count = run->count, symbol = 0;
+        bool below = false;
 
-        while (level->left && search->run->count < search->most) {
-                symbol = seek_take_symbol(search, level);
-                word = level->word[symbol];
-                if (SB_LIKELY(word & SB_SLOT_LEAF)) {
-                        seek_add(search, word);
-                        continue;
-                }
-                *ret_way = level->way;
-                ret_way->word = word;
-                branch = sb_block_at(&search->handle->segment, level->way.word & SB_OFFSET_MASK);
-                if (!(word & SB_SLOT_FROZEN)) {
-                        ret_way->stem = &branch->slot[level->slot[symbol]];
-                        ret_way->stem_word = word;
-                }
-                return true;
+        while (left && count < search->most) {
+                struct sb_node *node;
+
+                symbol = search->backwards ? 31 - (uint32_t)__builtin_clz(left)
+                                           : (uint32_t)__builtin_ctz(left);
+                left ^= UINT32_C(1) << symbol;
+                below = branches >> symbol & 1;
+                if (below)
+                        break;
+                node = sb_node_at(&search->handle->segment, level->word[symbol] & SB_OFFSET_MASK);
+                if (SB_LIKELY(node))
+                        run->node[count++] = node;
+                else
+                        sb_damage_note(search->handle);
         }
-        return false;
+        level->left = left;
+        run->count = count;
+        if (below)
+                *ret_way = seek_way_below(search, level, symbol);
+        return below;
 }
 
 /* Go on from the levels that are there. False: the way is lost. */

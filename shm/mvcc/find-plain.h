@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) struct sb_word64 *sb_find_cell(
  * does (docs/benchmarks.md). */
 static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t hash)
 {
-        __builtin_prefetch(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
+        sb_prefetch(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
 }
 /* Return: as sb_find_cell(). */
 static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *handle, uint64_t hash)
@@ -113,11 +113,11 @@ static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *ha
                 return NULL;
         /* Relaxed: only a hint of what to fetch. */
         at = handle->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
-        __builtin_prefetch(at);
-        __builtin_prefetch(at + SB_LINE);
+        sb_prefetch(at);
+        sb_prefetch(at + SB_LINE);
         /* Small blocks that begin within a line mostly take a third one. */
         if ((uintptr_t)at % SB_LINE)
-                __builtin_prefetch(at + 2 * SB_LINE);
+                sb_prefetch(at + 2 * SB_LINE);
         return cell;
 }
 
@@ -281,13 +281,13 @@ static inline __attribute__((always_inline)) bool sb_find_hold(struct sb_handle 
         return sb_find_hold_in(handle, sb_find_cell(handle, hash), key, key_len, index, ret);
 }
 
-/* Under a pin: the value of a node's key at a cut that is announced, if that is the newest version,
- * and is stamped. NULL says nothing about the key. *ret_shape: the version's, checked. */
-static inline __attribute__((always_inline)) struct sb_version *sb_find_plain_in_node(
-        struct sb_handle *handle, const struct sb_node *node, uint64_t cut, uint64_t *ret_shape)
+/* As sb_find_in_cell(), if the version is the newest one, and is stamped. NULL says nothing about
+ * the key. *ret_shape: the version's, checked. */
+static inline __attribute__((always_inline)) struct sb_version *sb_find_plain_in_cell(
+        struct sb_handle *handle, const struct sb_word64 *cell, uint64_t node, uint64_t cut,
+        uint64_t *ret_shape)
 {
         const struct sb_segment *segment = &handle->segment;
-        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
         struct sb_version *version;
         uint64_t word, shape;
 
@@ -296,7 +296,7 @@ static inline __attribute__((always_inline)) struct sb_version *sb_find_plain_in
         word = sb_pin_load(handle, cell);
         version = sb_version_at(segment, word & SB_OFFSET_MASK);
         if (SB_UNLIKELY(!version) || SB_UNLIKELY(word & SB_CELL_FROZEN) ||
-                SB_UNLIKELY(version->node != sb_offset_of(segment, node)))
+                SB_UNLIKELY(version->node != node && !SB_FAULT(FIND_NODE_UNASKED)))
                 return NULL;
         shape = sb_version_shape(segment, version);
         /* A:stamp. Without one, or with an intent's, it counts as above each cut. */

@@ -138,12 +138,12 @@ static struct sb_version *find_newest_at(
         return NULL;
 }
 
-struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut)
+struct sb_version *sb_find_in_cell(
+        struct sb_handle *handle, const struct sb_word64 *cell, uint64_t node, uint64_t cut)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t at = sb_offset_of(segment, node), word;
-        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
         struct sb_version *head;
+        uint64_t word;
 
         /* No cell yet, or gone: the key had no value at a cut that is announced. */
         if (!cell)
@@ -151,7 +151,17 @@ struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *nod
         word = sb_pin_load(handle, cell);
         head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
                                                 : NULL;
-        return head && head->node == at ? find_newest_at(handle, head, cut) : NULL;
+        return head && (head->node == node || SB_FAULT(FIND_NODE_UNASKED))
+                       ? find_newest_at(handle, head, cut)
+                       : NULL;
+}
+
+struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut)
+{
+        const struct sb_segment *segment = &handle->segment;
+        const struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+
+        return sb_find_in_cell(handle, cell, sb_offset_of(segment, node), cut);
 }
 
 struct sb_version *sb_find_at(

@@ -25,7 +25,11 @@ struct sb_version *sb_find_at(
         struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut);
 /* sb_hash_key() with the segment's seed, not inlined. */
 uint64_t sb_find_hash_any(const struct sb_handle *handle, const void *key, uint64_t key_len);
-/* A node's version at @cut, as sb_find_at(). */
+/* The version at @cut, as sb_find_at(), of the node at offset @node: by its cell, or NULL, for
+ * none. The node is not read. So it may have left the index since the cut, and @cell be any: then
+ * no version is found. */
+struct sb_version *sb_find_in_cell(
+        struct sb_handle *handle, const struct sb_word64 *cell, uint64_t node, uint64_t cut);
 struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut);
 /* The node of a key that has been written, which was in the ordered index when it was looked at.
  * NULL says nothing about the key. */

@@ -126,14 +126,6 @@ int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_in
         return 0;
 }
 
-bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t cut)
-{
-        /* A:announce. The engine changes the word before any pruner goes without the cut: what was
-         * read before this look was whole. */
-        return sb_load_acquire(&sb_record_snapshots(handle->record)[index]) == cut ||
-               SB_FAULT(EVICT_NO_LOOK);
-}
-
 void sb_snapshot_close(struct sb_handle *handle, uint32_t index)
 {
         struct sb_word64 *word = &sb_record_snapshots(handle->record)[index];

@@ -16,7 +16,10 @@
 #ifndef SB_MVCC_SNAPSHOT_H
 #define SB_MVCC_SNAPSHOT_H
 
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/record.h"
 
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
 int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut);
@@ -28,7 +31,13 @@ int sb_snapshot_open_spare(struct sb_handle *handle, uint32_t *ret_index, uint64
 int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_index);
 /* Whether the caller's announcement @index still is of @cut: asked after a read at the cut. False:
  * it was taken away, and what was read does not count. */
-bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t cut);
+static inline bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t cut)
+{
+        /* A:announce. The engine changes the word before any pruner goes without the cut: what was
+         * read before this look was whole. */
+        return sb_load_acquire(&sb_record_snapshots(handle->record)[index]) == cut ||
+               SB_FAULT(EVICT_NO_LOOK);
+}
 /* End a snapshot. If the clock moved on meanwhile, this asks for a sweep, because pruners may have
  * kept versions for this snapshot alone. */
 void sb_snapshot_close(struct sb_handle *handle, uint32_t index);

@@ -95,6 +95,8 @@ static const struct world_case users[] = {
                 .crash_mask = 1, .reaper = true},
         {"users: evict beside a scan", {START_PAIR, {OPS(EVICT), OPS(SCAN), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4,
                 .engine = true}, 3, 2},
+        {"users: evict beside a scan and back", {START_PAIR, {OPS(EVICT), OPS(TURN), OPS(DELETE_A, WORK, WORK)}, .users = true,
+                .guards = 6, .engine = true}, 3, 2},
         {"users: a cut", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past by the call for many", {START_VALUE, {OPS(AT_ALL_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},

@@ -332,6 +332,38 @@ static void test_any_of_many_keys_is_found_as_the_long_way_finds_it(void)
         unmake_bus();
 }
 
+/* A scan goes by nodes that may have left the index: what lies there now may name any cell. */
+static void test_in_a_cell_only_its_own_nodes_version_is_found(void)
+{
+        struct sb_version *first, *second;
+        struct sb_word64 *cell, *other;
+        uint64_t at, shape;
+
+        CHECK(make_bus(1 << 20));
+        sb_pin(&writer);
+        CHECK(push("a", SB_VERSION_VALUE, 20) && push("b", SB_VERSION_VALUE, 30));
+        first = find_long("a", 1);
+        second = find_long("b", 1);
+        CHECK(first && second);
+        at = first->node;
+        cell = sb_cell_at(
+                &writer.segment, sb_load_relaxed(&sb_node_at(&writer.segment, first->node)->cell));
+        other = sb_cell_at(
+                &writer.segment, sb_load_relaxed(&sb_node_at(&writer.segment, second->node)->cell));
+        CHECK(cell && other && cell != other);
+        CHECK(sb_find_in_cell(&writer, cell, at, 20) == first);
+        CHECK(sb_find_plain_in_cell(&writer, cell, at, 20, &shape) == first);
+        CHECK(sb_find_in_node(&writer, sb_node_at(&writer.segment, at), 20) == first);
+        CHECK(!sb_find_in_cell(&writer, cell, at, 19));
+        CHECK(!sb_find_plain_in_cell(&writer, cell, at, 19, &shape));
+        CHECK(!sb_find_in_cell(&writer, other, at, 30));
+        CHECK(!sb_find_plain_in_cell(&writer, other, at, 30, &shape));
+        CHECK(!sb_find_in_cell(&writer, NULL, at, 30));
+        CHECK(!sb_find_plain_in_cell(&writer, NULL, at, 30, &shape));
+        sb_unpin(&writer);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -344,5 +376,6 @@ int main(int argc, char **argv)
         RUN(test_what_is_not_plain_is_left_to_the_long_way);
         RUN(test_a_value_may_reach_just_to_where_every_key_has_room_behind_it);
         RUN(test_any_of_many_keys_is_found_as_the_long_way_finds_it);
+        RUN(test_in_a_cell_only_its_own_nodes_version_is_found);
         return test_end();
 }
