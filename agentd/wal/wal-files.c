@@ -16,6 +16,7 @@
 #include "shm/base/fault.h"
 
 #define ZEROS_AT_ONCE (256u << 10)
+#define SPARE_TRIES   64u /* names that are taken, at a time */
 
 /* ---- what is there ---- */
 
@@ -58,8 +59,10 @@ static int wal_files_add_existing(struct sb_wal_files *files, int directory_fd, 
         if (r)
                 return r;
         if (header != SB_WAL_HEADER_GOOD || file.number != number ||
-                memcmp(file.id, files->id, sizeof(file.id)) != 0)
+                memcmp(file.id, files->id, sizeof(file.id)) != 0) {
+                sb_wal_stranger_stays(files->strangers, number, SB_WAL_STRANGER_FILE);
                 return -EBADMSG;
+        }
         return wal_files_add(files, &file, status.st_nlink > 1);
 }
 
@@ -72,6 +75,9 @@ static int wal_files_drop_spares(struct sb_wal_files *files, const struct sb_wal
         for (size_t i = 0; i < names->spare_count && !r; i++) {
                 sb_wal_file_spare_name(names->spares[i], name);
                 r = files->io->unlink(files->io->context, name);
+                if (r)
+                        sb_wal_stranger_spare_stays(
+                                files->strangers, files->directory_fd, names->spares[i]);
         }
         return r;
 }
@@ -85,8 +91,15 @@ int sb_wal_files_open(struct sb_wal_files *files, int directory_fd)
         r = sb_wal_file_list(directory_fd, &names);
         if (r)
                 return r;
-        for (size_t i = 0; i < names.number_count && !r; i++)
-                r = wal_files_add_existing(files, directory_fd, names.numbers[i]);
+        for (size_t i = 0; i < names.number_count && !r; i++) {
+                const char *what = sb_wal_file_other_kind(directory_fd, names.numbers[i]);
+
+                if (what)
+                        r = sb_wal_stranger_move(
+                                files->strangers, files->io, directory_fd, names.numbers[i], what);
+                else
+                        r = wal_files_add_existing(files, directory_fd, names.numbers[i]);
+        }
         r = r ? r : wal_files_drop_spares(files, &names);
         sb_wal_file_list_end(&names);
         if (r)
@@ -135,15 +148,28 @@ static int wal_files_write_zeros(struct sb_wal_files *files, int file)
         return r;
 }
 
+/* Creates a spare; a number of which the name is taken is passed over. */
+static int wal_files_create(struct sb_wal_files *files, char ret_name[SB_WAL_FILE_NAME_MAX],
+        uint32_t *ret, int *ret_file)
+{
+        int r = -EEXIST;
+
+        for (uint32_t i = 0; r == -EEXIST && i < SPARE_TRIES; i++) {
+                *ret = files->next_spare++;
+                sb_wal_file_spare_name(*ret, ret_name);
+                r = files->io->create(files->io->context, ret_name, ret_file);
+        }
+        return r;
+}
+
 /* Makes a file of zeros under a spare's name. Nothing is left of one that could not be made. */
-static int wal_files_make(struct sb_wal_files *files, uint32_t spare)
+static int wal_files_make(struct sb_wal_files *files, uint32_t *ret)
 {
         const struct sb_wal_io *io = files->io;
         char name[SB_WAL_FILE_NAME_MAX];
         int file, r;
 
-        sb_wal_file_spare_name(spare, name);
-        r = io->create(io->context, name, &file);
+        r = wal_files_create(files, name, ret, &file);
         if (r)
                 return r;
         r = wal_files_write_zeros(files, file);
@@ -156,31 +182,24 @@ static int wal_files_make(struct sb_wal_files *files, uint32_t spare)
 
 int sb_wal_files_prepare(struct sb_wal_files *files)
 {
+        uint32_t spare;
         int r;
 
         if (files->spare_count >= files->spares_wanted)
                 return 0;
-        r = wal_files_make(files, files->next_spare);
+        r = wal_files_make(files, &spare);
         if (!r)
-                files->spares[files->spare_count++] = files->next_spare;
-        files->next_spare++;
+                files->spares[files->spare_count++] = spare;
         return r;
 }
 
 /* Takes a spare out of the list, or makes one. */
 static int wal_files_get_spare(struct sb_wal_files *files, uint32_t *ret)
 {
-        int r;
-
-        if (files->spare_count) {
-                *ret = files->spares[--files->spare_count];
-                return 0;
-        }
-        r = wal_files_make(files, files->next_spare);
-        if (!r)
-                *ret = files->next_spare;
-        files->next_spare++;
-        return r;
+        if (!files->spare_count)
+                return wal_files_make(files, ret);
+        *ret = files->spares[--files->spare_count];
+        return 0;
 }
 
 /* Opens a spare; one that was removed meanwhile is passed over. Return: 0, -errno. */
@@ -230,7 +249,8 @@ static int wal_files_write_header(
         return io->sync(io->context, spare_file);
 }
 
-/* Gives the spare its number, for good; fault RENAME_WITHOUT_DIRECTORY_FSYNC: not for good. */
+/* Gives the spare its number, for good, and what had its name another one; fault
+ * RENAME_WITHOUT_DIRECTORY_FSYNC: not for good. */
 static int wal_files_name(struct sb_wal_files *files, const char *spare_name, uint64_t number)
 {
         const struct sb_wal_io *io = files->io;
@@ -238,7 +258,8 @@ static int wal_files_name(struct sb_wal_files *files, const char *spare_name, ui
         int r;
 
         sb_wal_file_name(number, name);
-        r = io->rename(io->context, spare_name, name);
+        r = sb_wal_stranger_clear(files->strangers, io, files->directory_fd, number, files->id);
+        r = r ? r : io->rename(io->context, spare_name, name);
         if (r || SB_FAULT(RENAME_WITHOUT_DIRECTORY_FSYNC))
                 return r;
         return io->sync_directory(io->context);

@@ -19,6 +19,8 @@
  *
  * Always true: the numbers of the files that are there have no gap, as long as no power fails.
  * Where a file was not named for good, its number is given again, and the new file replaces it.
+ * Nothing else is replaced: what has a name of the log's and is none of its files, because a person
+ * or a program has put it there, is renamed when that name is needed, and told of (wal-stranger.h).
  */
 #ifndef SB_WAL_FILES_H
 #define SB_WAL_FILES_H
@@ -28,6 +30,7 @@
 #include <stdint.h>
 
 #include "agentd/wal/wal-io.h"
+#include "agentd/wal/wal-stranger.h"
 #include "ring/wal/wal-file.h"
 
 #define SB_WAL_SPARES_MAX 8u
@@ -52,10 +55,12 @@ struct sb_wal_files {
         uint32_t next_spare;
         int directory_fd;
         int64_t named_ns; /* the directory's last change, behind which all names were there */
+        struct sb_wal_strangers *strangers; /* or NULL: they are not told of */
 };
 
 /* Lists what is in the directory, which stays open. The caller has set all members up to file_size,
- * and spares_wanted.
+ * spares_wanted
+ * and strangers. What is no file gets another name.
  * Return: 0; -EBADMSG: a file of the log has no good header, or is of another bus; -errno. */
 int sb_wal_files_open(struct sb_wal_files *files, int directory_fd);
 void sb_wal_files_close(struct sb_wal_files *files);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <mimalloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +30,10 @@
 #define TIDIED_FROM 1000u
 #define COPY_FLOORS 65536u /* buckets that are looked at with a batch */
 
+#define OCCUPIED                                                                                   \
+        "its directory was removed, another agentd has the one of that name, and nothing of this " \
+        "bus is on the disk: stop that one, move its directory away and make a new one, and all "  \
+        "of it is written there"
 #define NAMELESS "files of it were removed: what they had is not durable, until a new one has all"
 
 static uint64_t wal_log_now(void)
@@ -37,6 +42,22 @@ static uint64_t wal_log_now(void)
 }
 
 /* ---- the writer ---- */
+
+/* What has the name of a file of the log and is none of its files. */
+static void wal_log_hear_stranger(
+        void *context, const char *name, const char *what, const char *now)
+{
+        struct sb_wal_log *log = context;
+
+        if (now)
+                sb_log("in the directory of the log %s, %s was %s, and no file of the log: it is "
+                       "called %s now, and the log goes on",
+                        log->config->place.directory, name, what, now);
+        else
+                snprintf(log->stranger, sizeof(log->stranger),
+                        "%s is %s, and no file of the log: move it away, and all is written", name,
+                        what);
+}
 
 /* Which batch has the cut that is durable; of two, for one has pieces of a copy alone, the last.
  * Fault LOG_PAIR_EARLY: one is found for the cut 0, which none has. */
@@ -65,7 +86,8 @@ static int wal_log_open_writer(struct sb_wal_log *log)
                 .io = &log->io,
                 .hash_seed = super->seed,
                 .cut = durable,
-                .spares_wanted = SPARES};
+                .spares_wanted = SPARES,
+                .strangers = &log->strangers};
         const char *reason = NULL;
         int r;
 
@@ -112,7 +134,10 @@ static int wal_log_find_home(struct sb_wal_log *log)
                 (pid_t)sb_load_relaxed(&log->handle.segment.super->supervisor));
         if (!r)
                 log->writer = sb_wal_writer_close(log->writer);
-        return r;
+        if (r != -EBUSY)
+                return r;
+        log->reason = OCCUPIED;
+        return -EEXIST;
 }
 
 /* The writer, ready for a batch. Behind trouble it goes on in another file; by the one that it had,
@@ -123,16 +148,19 @@ static int wal_log_ready(struct sb_wal_log *log)
         int r;
 
         log->reason = log->nameless ? NAMELESS : NULL;
+        log->stranger[0] = 0;
         r = wal_log_find_home(log);
         if (r)
                 return r;
-        if (!log->writer)
-                return wal_log_open_writer(log);
-        if (!log->failed)
-                return 0;
-        r = sb_wal_writer_resume(log->writer);
-        if (!r && !SB_FAULT(SPELLS_UNCOUNTED))
-                log->written += SB_WAL_FILE_SIZE;
+        if (!log->writer) {
+                r = wal_log_open_writer(log);
+        } else if (log->failed) {
+                r = sb_wal_writer_resume(log->writer);
+                if (!r && !SB_FAULT(SPELLS_UNCOUNTED))
+                        log->written += SB_WAL_FILE_SIZE;
+        }
+        if (r && log->stranger[0])
+                log->reason = log->stranger;
         return r;
 }
 
@@ -479,6 +507,8 @@ static void wal_log_note_failed(struct sb_wal_log *log, int r)
         bool homeless = r && sb_wal_lock_is_homeless(log->directory_fd);
 
         log->failed = r;
+        if (r && log->stranger[0])
+                log->reason = log->stranger;
         if (!r || (!homeless && !sb_wal_writer_lacks(log->writer, UINT64_MAX, 0)))
                 return;
         log->nameless = true;
@@ -580,6 +610,7 @@ void sb_wal_log_begin(struct sb_wal_log *log)
 
         /* R:copies > A:copies. A copy that another log was at is lost with it. */
         sb_store_release(&super->copies_begun, sb_load_relaxed(&super->copies_ended));
+        log->strangers = (struct sb_wal_strangers){.context = log, .tell = wal_log_hear_stranger};
         log->copied_ns = wal_log_now();
         log->pause_ns = (uint64_t)log->config->flush_ms * 1000000u;
 }

@@ -11,6 +11,7 @@
 #include "agentd/config.h"
 #include "agentd/wal/wal-io.h"
 #include "agentd/wal/wal-stage.h"
+#include "agentd/wal/wal-stranger.h"
 #include "agentd/wal/wal-writer.h"
 #include "ring/log/batch.h"
 #include "shm/layout/handle.h"
@@ -41,9 +42,11 @@ struct sb_wal_log {
         } part;
         struct sb_wal_io io;
         struct sb_wal_writer *writer;
-        uint64_t sequence; /* of the last durable batch */
-        uint64_t written;  /* bytes since the last copy began, without it; or how long it is */
-        uint64_t grown;    /* bytes of changes since the last copy began, in this process */
+        struct sb_wal_strangers strangers;
+        char stranger[160]; /* why one is in the way; empty: none is */
+        uint64_t sequence;  /* of the last durable batch */
+        uint64_t written;   /* bytes since the last copy began, without it; or how long it is */
+        uint64_t grown;     /* bytes of changes since the last copy began, in this process */
         uint64_t changed, users; /* bytes of changes in this batch; of their keys and values */
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */

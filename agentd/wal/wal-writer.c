@@ -63,6 +63,7 @@ int sb_wal_writer_open(const struct sb_wal_writer_options *options, struct sb_wa
         writer->files.hash_seed = options->hash_seed;
         writer->files.file_size = options->file_size ? options->file_size : SB_WAL_FILE_SIZE;
         writer->files.spares_wanted = options->spares_wanted;
+        writer->files.strangers = options->strangers;
         writer->payload_max = options->payload_max ? options->payload_max : SB_WAL_PAYLOAD_MAX;
         writer->sequence = options->sequence;
         writer->cut = options->cut;

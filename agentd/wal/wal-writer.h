@@ -31,12 +31,13 @@
 struct sb_wal_writer_options {
         int directory_fd;           /* stays open until the writer is closed; @io has its own */
         const struct sb_wal_io *io; /* stays until the writer is closed */
-        unsigned char id[16];       /* of the bus */
-        uint64_t hash_seed;         /* of its keys */
-        uint64_t sequence, cut;     /* of the last batch that counts; 0, 0: none */
-        uint64_t file_size;         /* bytes; 0: SB_WAL_FILE_SIZE */
-        uint32_t payload_max;       /* bytes of a frame's payload; 0: SB_WAL_PAYLOAD_MAX */
-        uint32_t spares_wanted;     /* files kept ready, up to SB_WAL_SPARES_MAX */
+        struct sb_wal_strangers *strangers; /* too; or NULL */
+        unsigned char id[16];               /* of the bus */
+        uint64_t hash_seed;                 /* of its keys */
+        uint64_t sequence, cut;             /* of the last batch that counts; 0, 0: none */
+        uint64_t file_size;                 /* bytes; 0: SB_WAL_FILE_SIZE */
+        uint32_t payload_max;               /* bytes of a frame's payload; 0: SB_WAL_PAYLOAD_MAX */
+        uint32_t spares_wanted;             /* files kept ready, up to SB_WAL_SPARES_MAX */
 };
 
 struct sb_wal_writer;

@@ -163,9 +163,15 @@ int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd)
 const char *sb_wal_file_other_kind(int directory_fd, uint64_t number)
 {
         char name[SB_WAL_FILE_NAME_MAX];
-        struct stat status;
 
         sb_wal_file_name(number, name);
+        return sb_wal_file_name_kind(directory_fd, name);
+}
+
+const char *sb_wal_file_name_kind(int directory_fd, const char *name)
+{
+        struct stat status;
+
         if (fstatat(directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return NULL; /* what opens it says why */
         switch (status.st_mode & S_IFMT) {

@@ -86,6 +86,8 @@ int sb_wal_file_open(int directory_fd, uint64_t number, int *ret_fd);
 /* What has the name of the file @number, if it is no ordinary file: "a FIFO", "a directory" and so
  * on, static text; else NULL. It is not opened. */
 const char *sb_wal_file_other_kind(int directory_fd, uint64_t number);
+/* The same of any name. */
+const char *sb_wal_file_name_kind(int directory_fd, const char *name);
 /* Lists the log's files; numbers come in their order. Return: 0: sb_wal_file_list_end() frees the
  * list; -errno. */
 int sb_wal_file_list(int directory_fd, struct sb_wal_names *ret);
