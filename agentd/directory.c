@@ -132,9 +132,9 @@ static void directory_say_taken(const struct sb_place *place)
                         (int)pid, place->directory, place->directory);
         else if (!sb_place_homeless(place, &pid))
                 sb_log("agentd with pid %d holds %s: its own directory was removed, and its log "
-                       "goes on in this one, but no client can attach. `kill %d` ends it when all "
-                       "is saved there; then start it again",
-                        (int)pid, place->directory, (int)pid);
+                       "goes on in this one, but no client can attach. `agentctl -b %s stop` ends "
+                       "it when all is saved there; then start it again",
+                        (int)pid, place->directory, place->directory);
         else
                 sb_log("another agentd is just starting on %s", place->directory);
 }

@@ -143,10 +143,13 @@ static int cli_fail_unserved(const struct cli *cli)
 
         if (sb_admin_homeless(cli->bus, &pid) == 0)
                 cli_say("no client reaches agentd (pid %d), which has its log in %s: its own "
-                        "directory was removed. `kill %d` ends it when all is saved there; then "
-                        "start it "
-                        "again",
-                        (int)pid, cli_directory_of(cli), (int)pid);
+                        "directory was removed. `agentctl %sstop` ends it when all is saved "
+                        "there; then start it again",
+                        (int)pid, cli_directory_of(cli), cli_bus_words(cli));
+        else if (sb_admin_supervisor(cli->bus, &pid) == 0)
+                cli_say("no client reaches agentd (pid %d), which serves the bus in %s: it ends, "
+                        "or its socket was removed. `agentctl %sstop` ends it; then start it again",
+                        (int)pid, cli_directory_of(cli), cli_bus_words(cli));
         else
                 cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
                         cli_directory_of(cli), cli_bus_words(cli));

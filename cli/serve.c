@@ -178,41 +178,51 @@ int cli_start(struct cli *cli)
         return r == -EACCES || r == -EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
 }
 
-/* End one process and wait for it. Return: 0 (it ended), -ETIMEDOUT, -errno. */
-static int serve_end_process(const struct cli *cli, pid_t pid)
+/* A pidfd of the supervisor, or of that of an agentd which has lost its directory and holds this
+ * one. Return: 0; -ESRCH, -ENOENT: there is none; -EAGAIN: it has just ended; -errno. */
+static int serve_open_process(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
 {
-        int fd = pidfd_open(pid, 0), r = 0;
+        int fd, r = sb_admin_supervisor(cli->bus, ret_pid);
         pid_t again;
 
+        if (r == -ESRCH)
+                return sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
+        if (r != 0)
+                return r;
+        fd = pidfd_open(*ret_pid, 0);
         if (fd < 0)
-                return errno == ESRCH ? 0 : -errno;
+                return errno == ESRCH ? -EAGAIN : -errno;
         /* The supervisor may have ended before pidfd_open(), and its pid may be another process's.
          * When the pid is the supervisor's still, the pidfd is the supervisor's, too. */
-        if (sb_admin_supervisor(cli->bus, &again) == 0 && again == pid) {
-                if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
-                        r = -errno;
-                } else {
-                        struct pollfd ended = {.fd = fd, .events = POLLIN};
-                        int got;
-
-                        do
-                                got = poll(&ended, 1, STOP_SAY_MS);
-                        while (got < 0 && errno == EINTR);
-                        if (got == 0)
-                                cli_say("waiting for agentd (pid %d): it writes what is not on the "
-                                        "disk, and may copy the bus into its log; agentd.log says "
-                                        "how far it is",
-                                        (int)pid);
-                        while (got == 0 || (got < 0 && errno == EINTR)) {
-                                got = poll(&ended, 1, STOP_WAIT_MS - STOP_SAY_MS);
-                                if (got == 0)
-                                        break;
-                        }
-                        r = got < 0 ? -errno : got == 0 ? -ETIMEDOUT : 0;
-                }
+        if (sb_admin_supervisor(cli->bus, &again) == 0 && again == *ret_pid) {
+                *ret_fd = fd;
+                return 0;
         }
         close(fd);
-        return r;
+        return -EAGAIN;
+}
+
+/* End one process and wait for it. Return: 0 (it ended), -ETIMEDOUT, -errno. */
+static int serve_end_process(int fd, pid_t pid)
+{
+        struct pollfd ended = {.fd = fd, .events = POLLIN};
+        int got;
+
+        if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH)
+                return -errno;
+        do
+                got = poll(&ended, 1, STOP_SAY_MS);
+        while (got < 0 && errno == EINTR);
+        if (got == 0)
+                cli_say("waiting for agentd (pid %d): it writes what is not on the disk, and may "
+                        "copy the bus into its log; agentd.log says how far it is",
+                        (int)pid);
+        while (got == 0 || (got < 0 && errno == EINTR)) {
+                got = poll(&ended, 1, STOP_WAIT_MS - STOP_SAY_MS);
+                if (got == 0)
+                        break;
+        }
+        return got < 0 ? -errno : got == 0 ? -ETIMEDOUT : 0;
 }
 
 /* Whether agentd has logged behind @from that the disk did not take what was written last. */
@@ -256,12 +266,18 @@ static struct sb_bus *serve_attach(const struct cli *cli)
 }
 
 /* All processes have ended. Return: an exit code; behind a loss, after a message. */
-static int serve_say_stopped(struct sb_bus *bus, const char *path, off_t from)
+static int serve_say_stopped(
+        const struct cli *cli, struct sb_bus *bus, const char *path, off_t from)
 {
         int error = bus ? sb_admin_log_error(bus) : 0;
         bool said = serve_has_lost(path, from);
 
         sb_close(bus);
+        if (sb_admin_homeless_lost(cli->bus)) {
+                cli_say("agentd has ended, but it had lost its directory, and not all of its bus "
+                        "is in the one that was made again");
+                return CLI_FAILED;
+        }
         if (error <= 0 && !said)
                 return CLI_DONE;
         if (said)
@@ -280,8 +296,8 @@ int cli_stop(struct cli *cli)
         struct sb_bus *bus;
         struct stat log = {0};
         bool ended = false;
+        int fd = -1, r;
         pid_t pid;
-        int r;
 
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
@@ -293,19 +309,21 @@ int cli_stop(struct cli *cli)
         /* More than one process may have to end: when a supervisor is killed, its engine becomes
          * the supervisor. */
         for (;;) {
-                r = sb_admin_supervisor(cli->bus, &pid);
+                r = serve_open_process(cli, &pid, &fd);
                 if (r == -ESRCH || r == -ENOENT)
-                        return ended ? serve_say_stopped(bus, path, log.st_size)
+                        return ended ? serve_say_stopped(cli, bus, path, log.st_size)
                                      : cli_fail(cli, "stop", -ECONNREFUSED);
-                if (r == 0)
-                        r = serve_end_process(cli, pid);
+                if (r == 0) {
+                        r = serve_end_process(fd, pid);
+                        close(fd);
+                }
                 if (r == -ETIMEDOUT) {
                         cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill "
                                 "-CONT %d`, or `kill -KILL %d`",
                                 (int)pid, (int)pid, (int)pid);
                         return CLI_TIMED_OUT;
                 }
-                if (r != 0)
+                if (r != 0 && r != -EAGAIN)
                         return cli_fail(cli, directory, r);
                 ended = true;
         }

@@ -56,14 +56,24 @@ static int wal_lock_take(int directory_fd, const char *name)
 /* What finds the lock held is told by which agentd: it is no supervisor's lock. */
 static void wal_lock_say_holder(int lock_fd, pid_t supervisor)
 {
+        struct flock byte = {.l_type = F_WRLCK,
+                .l_whence = SEEK_SET,
+                .l_start = SB_PLACE_HOMELESS_BYTE,
+                .l_len = 1};
         char text[64];
         int len = snprintf(text, sizeof(text), "%d " SB_PLACE_HOMELESS "\n", (int)supervisor);
 
+        (void)fcntl(lock_fd, F_SETLK, &byte);
         if (!ftruncate(lock_fd, 0))
                 (void)!pwrite(lock_fd, text, (size_t)len, 0);
 }
 
-int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor)
+void sb_wal_lock_say_well(int lock_fd)
+{
+        (void)!ftruncate(lock_fd, 0);
+}
+
+int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor, int *ret_fd)
 {
         int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         int serve = -1, write = -1, r = 0;
@@ -83,6 +93,8 @@ int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor)
                 r = -errno;
         if (r >= 0)
                 wal_lock_say_holder(serve, supervisor);
+        if (r >= 0)
+                *ret_fd = serve;
         if (r < 0 && serve >= 0)
                 close(serve);
         if (r < 0 && write >= 0)

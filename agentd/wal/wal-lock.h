@@ -23,9 +23,10 @@ int sb_wal_lock(const char *directory, int directory_fd);
 bool sb_wal_lock_is_homeless(int directory_fd);
 /* Where one of that name is there again: have @directory_fd be that one, and hold its locks as long
  * as this process lives, so that no other agentd serves a bus there, and no log is written. The
- * lock
- * names @supervisor, for sb_place_homeless(). Return: 0; -ENOENT: there is none; -EBUSY: another
- * agentd has it; -errno. */
-int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor);
+ * lock names @supervisor, for sb_place_homeless(); *ret_fd is that lock's, for as long. Return: 0;
+ * -ENOENT: there is none; -EBUSY: another agentd has it; -errno. */
+int sb_wal_lock_again(const char *directory, int directory_fd, pid_t supervisor, int *ret_fd);
+/* All is durable there, and this process ends: the lock says nothing any more. */
+void sb_wal_lock_say_well(int lock_fd);
 
 #endif

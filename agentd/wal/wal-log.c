@@ -131,7 +131,7 @@ static int wal_log_find_home(struct sb_wal_log *log)
         log->reason = SB_WAL_LOCK_HOMELESS;
         /* Relaxed: a number for people. */
         r = sb_wal_lock_again(log->config->place.directory, log->directory_fd,
-                (pid_t)sb_load_relaxed(&log->handle.segment.super->supervisor));
+                (pid_t)sb_load_relaxed(&log->handle.segment.super->supervisor), &log->lock_fd);
         if (!r)
                 log->writer = sb_wal_writer_close(log->writer);
         if (r != -EBUSY)

@@ -384,6 +384,8 @@ static int wal_process_run(
                 wal_process_turn(&process);
         if (!process.ended)
                 r = wal_process_finish(&process);
+        if (!r && !process.ended && process.log.lock_fd)
+                sb_wal_lock_say_well(process.log.lock_fd);
         sb_wal_log_end(&process.log);
         sb_handle_fini(&process.log.handle);
         return process.ended ? SB_WAL_PROCESS_GAVE_UP : r ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -30,6 +30,7 @@ struct sb_wal_copy {
 struct sb_wal_log {
         const struct sb_config *config;
         int directory_fd;
+        int lock_fd; /* of a directory that was made again; 0: it has its first one */
         struct sb_handle handle;
         struct sb_batch batch;
         struct sb_wal_stage stage;  /* changes */

@@ -26,7 +26,7 @@ struct sb_wal_strangers {
 };
 
 /* Renames what has the name of the file @number and is @what. Return: 0; -EEXIST: it cannot be
- * renamed; -errno. Told: @strangers, if it is not NULL, as in the others. */
+ * renamed; -errno. @strangers are told, unless it is NULL. */
 int sb_wal_stranger_move(const struct sb_wal_strangers *strangers, const struct sb_wal_io *io,
         int directory_fd, uint64_t number, const char *what);
 /* Before the file @number is made: the same for whatever has its name, unless that is a file of the

@@ -284,6 +284,22 @@ int sb_admin_homeless(const char *bus, pid_t *ret_pid)
         return r != 0 ? r : sb_place_homeless(&place, ret_pid);
 }
 
+int sb_admin_homeless_open(const char *bus, pid_t *ret_pid, int *ret_fd)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_place_homeless_open(&place, ret_pid, ret_fd);
+}
+
+bool sb_admin_homeless_lost(const char *bus)
+{
+        struct sb_place place;
+
+        return sb_place_resolve(bus, &place) == 0 && sb_place_homeless_lost(&place);
+}
+
 int sb_admin_served(const char *bus)
 {
         struct sb_place place;

@@ -172,6 +172,10 @@ int sb_admin_supervisor(const char *bus, pid_t *ret_pid);
 /* Find the supervisor of an agentd that has lost its directory, and holds by its log the one that
  * was made again. Return: 0; -ESRCH: there is none; -errno. */
 int sb_admin_homeless(const char *bus, pid_t *ret_pid);
+/* The same, with a pidfd, to end it. Return: as above. */
+int sb_admin_homeless_open(const char *bus, pid_t *ret_pid, int *ret_fd);
+/* Tell whether the last one has ended without all being durable in the directory. */
+bool sb_admin_homeless_lost(const char *bus);
 /* Tell whether an agentd takes clients of a bus. Return: 0; -ECONNREFUSED: none does; -errno. */
 int sb_admin_served(const char *bus);
 /* Start agentd in the background with more options (NULL at the end), and wait until it is ready.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -149,44 +150,134 @@ static int place_open_lock(const struct sb_place *place)
         return fd;
 }
 
+/* Which process has a POSIX lock on this byte. Return: 0; -ESRCH: none; -errno. */
+static int place_holder(int fd, off_t byte, pid_t *ret_pid)
+{
+        struct flock holder = {
+                .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+        if (fcntl(fd, F_GETLK, &holder) < 0)
+                return -errno;
+        if (holder.l_type == F_UNLCK)
+                return -ESRCH;
+        *ret_pid = holder.l_pid;
+        return 0;
+}
+
 int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
 {
-        struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
         int fd = place_open_lock(place), r;
 
         if (fd < 0)
                 return fd;
-        if (fcntl(fd, F_GETLK, &holder) < 0) {
-                r = -errno;
-        } else if (holder.l_type != F_UNLCK) {
-                *ret_pid = holder.l_pid;
+        r = place_holder(fd, 0, ret_pid);
+        close(fd);
+        return r;
+}
+
+/* Return: the pid that stands in front of SB_PLACE_HOMELESS in the lock's text; 0: it does not say
+ * that. */
+static pid_t place_read_homeless(int fd)
+{
+        char text[64] = "", *end;
+        long pid;
+
+        if (pread(fd, text, sizeof(text) - 1, 0) < 0)
+                return 0;
+        pid = strtol(text, &end, 10);
+        return pid > 0 && !strncmp(end, " " SB_PLACE_HOMELESS, sizeof(SB_PLACE_HOMELESS))
+                       ? (pid_t)pid
+                       : 0;
+}
+
+/* Whether an agentd holds the lock, or one of its processes. */
+static bool place_is_held(int fd)
+{
+        return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid)
+{
+        int fd = place_open_lock(place), r = -ESRCH;
+        pid_t pid;
+
+        if (fd < 0)
+                return fd;
+        pid = place_read_homeless(fd);
+        /* The text of one that has ended may stay; its lock does not. */
+        if (pid && place_is_held(fd)) {
+                *ret_pid = pid;
                 r = 0;
-        } else {
-                r = -ESRCH;
         }
         close(fd);
         return r;
 }
 
-int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid)
+bool sb_place_homeless_lost(const struct sb_place *place)
 {
-        char text[64] = "", *end;
-        int fd = place_open_lock(place), r = -ESRCH;
-        long pid;
+        int fd = place_open_lock(place);
+        bool lost;
+
+        if (fd < 0)
+                return false;
+        lost = place_read_homeless(fd) && !place_is_held(fd);
+        close(fd);
+        return lost;
+}
+
+/* Return: the pid of a process's parent; 0: it has none, or that cannot be told. */
+static pid_t place_parent(pid_t pid)
+{
+        char path[32], text[512], *name_end;
+        ssize_t len;
+        int fd, parent;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return 0;
+        len = read(fd, text, sizeof(text) - 1);
+        close(fd);
+        text[len > 0 ? len : 0] = 0;
+        /* Behind the name, which may have anything in it: state, parent. */
+        name_end = strrchr(text, ')');
+        return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* Whether the lock names the supervisor still, which is the engine's parent, as that is the log's.
+ * The text alone may be of one that was killed, and its pid another process's. */
+static bool place_is_homeless_of(int fd, pid_t supervisor)
+{
+        pid_t log, engine;
+
+        if (place_read_homeless(fd) != supervisor || place_holder(fd, SB_PLACE_HOMELESS_BYTE, &log))
+                return false;
+        engine = log > 0 ? place_parent(log) : 0;
+        return engine && place_parent(engine) == supervisor;
+}
+
+int sb_place_homeless_open(const struct sb_place *place, pid_t *ret_pid, int *ret_fd)
+{
+        int fd = place_open_lock(place), pidfd = -1;
+        pid_t pid;
 
         if (fd < 0)
                 return fd;
-        if (read(fd, text, sizeof(text) - 1) < 0)
-                text[0] = 0;
-        pid = strtol(text, &end, 10);
-        /* The text of one that has ended may stay; its lock does not. */
-        if (pid > 0 && !strncmp(end, " " SB_PLACE_HOMELESS, sizeof(SB_PLACE_HOMELESS)) &&
-                flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-                *ret_pid = (pid_t)pid;
-                r = 0;
+        pid = place_read_homeless(fd);
+        if (pid)
+                pidfd = pidfd_open(pid, 0);
+        /* What is the engine's parent behind this is what had that pid before: an engine gets
+         * another parent when its own ends, and none that comes later. */
+        if (pidfd >= 0 && !place_is_homeless_of(fd, pid)) {
+                close(pidfd);
+                pidfd = -1;
         }
         close(fd);
-        return r;
+        if (pidfd < 0)
+                return -ESRCH;
+        *ret_pid = pid;
+        *ret_fd = pidfd;
+        return 0;
 }
 
 bool sb_place_ending(pid_t pid)

@@ -64,12 +64,21 @@ int sb_place_address(
 int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
 
 /* Where a bus's directory was removed and made again, its agentd writes this into the lock of the
- * new one, behind its supervisor's pid: its log goes on there, but no client finds it. */
-#define SB_PLACE_HOMELESS "homeless"
+ * new one, behind its supervisor's pid: its log goes on there, but no client finds it. A POSIX lock
+ * on this byte says which process the log is; one that has ended with all durable leaves no text.
+ */
+#define SB_PLACE_HOMELESS      "homeless"
+#define SB_PLACE_HOMELESS_BYTE 1
 
 /* Says which process is the supervisor of such an agentd, if one holds the directory. Return: 0;
  * -ESRCH: none does; -errno. */
 int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid);
+/* The same, for a caller that ends it: *ret_fd is a pidfd of that process, whatever has its pid
+ * meanwhile, and the caller closes it. Return: 0; -ESRCH: none holds the directory, or it cannot be
+ * told which; -errno. */
+int sb_place_homeless_open(const struct sb_place *place, pid_t *ret_pid, int *ret_fd);
+/* Says whether the last one that held the directory has ended without all being durable there. */
+bool sb_place_homeless_lost(const struct sb_place *place);
 
 /* Says whether a process was killed, or ends, and waits for the kernel to take its memory back: for
  * a large bus that takes hundreds of milliseconds, and it holds its locks until then. False where
