@@ -125,16 +125,17 @@ static int directory_lock(int fd)
 
 static void directory_say_taken(const struct sb_place *place)
 {
+        char word[SB_PLACE_WORD_MAX];
         pid_t pid;
 
         if (!sb_place_supervisor(place, &pid))
                 sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it",
-                        (int)pid, place->directory, place->directory);
+                        (int)pid, place->directory, sb_place_word(place->directory, word));
         else if (!sb_place_homeless(place, &pid))
                 sb_log("agentd with pid %d holds %s: its own directory was removed, and its log "
                        "goes on in this one, but no client can attach. `agentctl -b %s stop` ends "
                        "it when all is saved there; then start it again",
-                        (int)pid, place->directory, place->directory);
+                        (int)pid, place->directory, sb_place_word(place->directory, word));
         else
                 sb_log("another agentd is just starting on %s", place->directory);
 }

@@ -213,6 +213,7 @@ static int backup_say_empty(const struct backup *backup)
 static int backup_read(struct backup *backup, const char *name)
 {
         struct cli_logged *logged = &backup->logged;
+        char word[SB_PLACE_WORD_MAX];
         int r = backup_keep_files(backup, name);
 
         if (r != 0)
@@ -240,7 +241,7 @@ static int backup_read(struct backup *backup, const char *name)
                 cli_say("%s: agentd (pid %d) serves %s: what it has on the disk by now is taken. "
                         "`agentctl -b %s backup FILE` has all that was written before it, too",
                         backup->command, (int)logged->supervisor, logged->directory,
-                        logged->directory);
+                        sb_place_word(logged->directory, word));
         if (logged->end.ending == SB_WAL_TORN && !logged->supervisor)
                 cli_say("%s: the last batch of %s is not whole (%s): it is left out, as agentd "
                         "does; a power failure leaves that",
@@ -274,6 +275,7 @@ static int backup_count_files(const struct backup *backup, size_t *ret)
 static int backup_open_directory(struct backup *backup)
 {
         const char *directory = backup->directory;
+        char word[SB_PLACE_WORD_MAX];
         pid_t supervisor;
         size_t count;
         int r;
@@ -284,7 +286,8 @@ static int backup_open_directory(struct backup *backup)
         if (sb_admin_supervisor(directory, &supervisor) == 0) {
                 cli_say("%s: agentd (pid %d) serves the bus in %s: stop it by `agentctl -b %s "
                         "stop`, or take another directory",
-                        backup->command, (int)supervisor, directory, directory);
+                        backup->command, (int)supervisor, directory,
+                        sb_place_word(directory, word));
                 return CLI_FAILED;
         }
         r = backup_count_files(backup, &count);
@@ -575,6 +578,7 @@ static int backup_take_bus(struct backup *backup, const struct sb_place *place)
 
 static int backup_restore(struct backup *backup, const char *name)
 {
+        char word[SB_PLACE_WORD_MAX];
         struct sb_place place;
         int r = cli_place(backup->cli, place.directory, sizeof(place.directory));
 
@@ -591,8 +595,16 @@ static int backup_restore(struct backup *backup, const char *name)
         backup_say_done(backup);
         cli_say("`agentctl -b %s start --durability batched` serves it, with a --size as large as "
                 "the bus had",
-                backup->shown);
+                sb_place_word(backup->shown, word));
         return 0;
+}
+
+/* As /dev/stdin may be, and what a shell makes of <(COMMAND). */
+static bool backup_is_piped(const char *name)
+{
+        struct stat status;
+
+        return stat(name, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
 int cli_restore_from(struct cli *cli)
@@ -601,7 +613,7 @@ int cli_restore_from(struct cli *cli)
         struct backup *backup;
         int r;
 
-        if (name[0] == '\0' || strcmp(name, "-") == 0)
+        if (name[0] == '\0' || strcmp(name, "-") == 0 || backup_is_piped(name))
                 return cli_usage("restore-from wants the name of a backup: it reads no pipe");
         backup = backup_new(cli, "restore-from");
         if (!backup)

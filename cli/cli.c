@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "libclient/core/admin.h"
+#include "ring/attach/place.h"
 
 #define SAY_AFTER_S     1  /* by then say what agentctl waits for */
 #define GIVE_UP_AFTER_S 30 /* and by then fail */
@@ -71,11 +72,12 @@ int cli_usage(const char *format, ...)
 
 const char *cli_bus_words(const struct cli *cli)
 {
-        static char words[PATH_MAX + 8];
+        static char words[SB_PLACE_WORD_MAX + 8];
+        char word[SB_PLACE_WORD_MAX];
 
         if (!cli->bus)
                 return "";
-        snprintf(words, sizeof(words), "-b %s ", cli->bus);
+        snprintf(words, sizeof(words), "-b %s ", sb_place_word(cli->bus, word));
         return words;
 }
 

@@ -22,6 +22,7 @@
 #include "cli/partial.h"
 #include "cli/progress.h"
 #include "libclient/core/admin.h"
+#include "ring/attach/place.h"
 #include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-file.h"
@@ -504,6 +505,7 @@ const char *cli_logged_words(const struct cli_logged *logged)
 static void logged_advise_damaged(const struct cli_logged *logged, char *ret, size_t size)
 {
         const char *directory = logged->directory;
+        char word[SB_PLACE_WORD_MAX];
 
         if (logged->is_whole_behind)
                 snprintf(ret, size,
@@ -517,14 +519,14 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                 snprintf(ret, size,
                         "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
-                        (int)logged->supervisor, directory);
+                        (int)logged->supervisor, sb_place_word(directory, word));
         else if ((logged->sum.since || logged->cut_behind) && !logged->single)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "
                         "agentd refuses it. Copy %s first. To go on from what is whole, and lose "
                         "what came later: `agentd -b %s --durability batched --recover-to %" PRIu64
                         "`",
-                        directory, directory,
+                        directory, sb_place_word(directory, word),
                         logged->cut_behind ? logged->cut_behind : logged->sum.cut);
         else if (logged->single && logged->sum.since)
                 snprintf(ret, size,

@@ -187,6 +187,7 @@ struct verify_dump {
         struct cli_lines lines;
         struct cli_dumped dumped;
         struct cli_progress progress;
+        bool piped_backup;
         bool neither; /* it begins as no dump does; as a backup does neither, or it were read so */
         char wrong[320];
 };
@@ -206,12 +207,35 @@ static void verify_look_at_beginning(struct verify_dump *dump)
         size_t len = lines->len < sizeof(begins) - 1 ? lines->len : sizeof(begins) - 1;
 
         dump->neither = len == 0 || memcmp(lines->bytes, begins, len) != 0;
+        dump->piped_backup = lines->len >= 8 && memcmp(lines->bytes, SB_WAL_FILE_MAGIC, 8) == 0;
+}
+
+/* What has packed it, by its first bytes; NULL: nothing that is known here. */
+static const char *verify_packed_by(const struct verify_dump *dump)
+{
+        static const struct {
+                const char *bytes, *program;
+        } known[] = {{"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"},
+                {"BZh", "bzip2"}, {"\x04\x22\x4d\x18", "lz4"}};
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+                if (dump->lines.len >= strlen(known[i].bytes) &&
+                        !memcmp(dump->lines.bytes, known[i].bytes, strlen(known[i].bytes)))
+                        return known[i].program;
+        return NULL;
 }
 
 /* Of what is not even the beginning of a dump no line is named. */
 static int verify_wrong_kind(struct verify_dump *dump)
 {
+        const char *packed = verify_packed_by(dump);
+
         dump->line_number = 0;
+        if (packed) {
+                snprintf(dump->wrong, sizeof(dump->wrong),
+                        "neither a backup nor a dump: it was packed by %s", packed);
+                return SB_E_NOT_FOUND;
+        }
         return verify_wrong(dump,
                 dump->lines.len == 0 ? "neither a backup nor a dump: it is empty"
                                      : "neither a backup nor a dump: its first bytes are those of "
@@ -264,6 +288,10 @@ static void verify_print_neither(const struct verify_dump *dump)
         if (dump->file_bytes == 0 && dump->lines.len != 0)
                 verify_print("a backup is verified by the name of its file: through a pipe only a "
                              "dump can be");
+        if (verify_packed_by(dump)) {
+                verify_print("what was packed is not looked at: unpack it first");
+                return;
+        }
         verify_print("if it was one, it was cut off or changed, and neither `agentctl "
                      "restore-from` nor `agentctl load` takes it. Take another copy of it, or make "
                      "it again");
@@ -330,7 +358,7 @@ static bool verify_is_of_log(int fd, const struct stat *status)
 static int verify_dump(const struct cli *cli, int fd, const char *name, const struct stat *status)
 {
         struct verify_dump *dump = mi_zalloc(sizeof(*dump));
-        int r = dump ? cli_dumped_begin(&dump->dumped) : -ENOMEM;
+        int code, r = dump ? cli_dumped_begin(&dump->dumped) : -ENOMEM;
 
         if (r != 0) {
                 mi_free(dump);
@@ -345,14 +373,18 @@ static int verify_dump(const struct cli *cli, int fd, const char *name, const st
         cli_progress_begin(&dump->progress, "verify", dump->file_bytes);
         r = verify_read_dump(dump);
         cli_progress_end(&dump->progress);
-        if (r < 0)
-                r = verify_fail_file(name, -r);
+        code = r == 0 ? CLI_DONE : CLI_FAILED;
+        if (dump->piped_backup)
+                code = cli_usage("a backup is verified by the name of its file: through a pipe "
+                                 "only a dump can be");
+        else if (r < 0)
+                code = verify_fail_file(name, -r);
         else
                 verify_print_dump(dump, r == 0);
         cli_lines_free(&dump->lines);
         cli_dumped_end(&dump->dumped);
         mi_free(dump);
-        return r == 0 ? CLI_DONE : CLI_FAILED;
+        return code;
 }
 
 /* Verify what was named: a directory, a file, or standard input. */

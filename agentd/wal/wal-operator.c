@@ -51,6 +51,7 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
         int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
         const char *directory = config->place.directory;
+        char word[SB_PLACE_WORD_MAX];
         struct dirent *entry;
         bool found = false;
 
@@ -67,7 +68,7 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
                                "nothing is done. `agentctl -b %s restore-from BACKUP` does it "
                                "anew; "
                                "for an empty bus, remove the file",
-                                directory, entry->d_name, directory);
+                                directory, entry->d_name, sb_place_word(directory, word));
         }
         closedir(stream);
         return found;

@@ -380,7 +380,7 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
 static bool wal_recover_takes_damage(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
-        char name[SB_WAL_FILE_NAME_MAX], size_text[32];
+        char name[SB_WAL_FILE_NAME_MAX], size_text[32], word[SB_PLACE_WORD_MAX];
 
         sb_wal_file_name(end->file, name);
         if (recover->config->recover_to && recover->config->recover_to <= end->cut) {
@@ -401,7 +401,7 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
                "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd -b %s "
                "--size %s --durability %s --recover-to %" PRIu64 "`",
                 recover->config->place.directory, name, end->offset, end->what, end->cut,
-                recover->config->place.directory,
+                sb_place_word(recover->config->place.directory, word),
                 sb_config_size_words(recover->config->size, size_text),
                 recover->config->mode == SB_LOG_STRICT ? "strict" : "batched", end->cut);
         return false;

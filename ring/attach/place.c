@@ -135,6 +135,31 @@ int sb_place_address(
         return 0;
 }
 
+/* Whether a shell takes all of it as it is. */
+static bool place_is_plain(const char *path)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                    "/._-+,:=@%";
+
+        return *path && path[strspn(path, plain)] == 0;
+}
+
+const char *sb_place_word(const char *path, char ret[SB_PLACE_WORD_MAX])
+{
+        size_t at;
+
+        if (place_is_plain(path))
+                return path;
+        at = place_append(ret, SB_PLACE_WORD_MAX, 0, "'");
+        for (const char *from = path; *from; from++) {
+                const char byte[] = {*from, 0};
+
+                at = place_append(ret, SB_PLACE_WORD_MAX, at, *from == '\'' ? "'\"'\"'" : byte);
+        }
+        at = place_append(ret, SB_PLACE_WORD_MAX, at, "'");
+        return at == SIZE_MAX ? path : ret;
+}
+
 /* Return: a descriptor of the lock; -ESRCH: there is none; -errno. */
 static int place_open_lock(const struct sb_place *place)
 {

@@ -24,12 +24,13 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define SB_PLACE_MAX    3840u /* bytes of a directory's name, so that files in it fit PATH_MAX */
-#define SB_PLACE_SOCKET "socket"
-#define SB_PLACE_LOCK   "lock"
-#define SB_PLACE_LOG    "agentd.log"
-#define SB_PLACE_WRITER "log.lock"
-#define SB_PLACE_BACKUP "backup.lock"
+#define SB_PLACE_MAX      3840u /* bytes of a directory's name, so that files in it fit PATH_MAX */
+#define SB_PLACE_WORD_MAX (2 * SB_PLACE_MAX)
+#define SB_PLACE_SOCKET   "socket"
+#define SB_PLACE_LOCK     "lock"
+#define SB_PLACE_LOG      "agentd.log"
+#define SB_PLACE_WRITER   "log.lock"
+#define SB_PLACE_BACKUP   "backup.lock"
 
 /* What agentd logs last of a stop behind which something is missing; agentctl looks for it. */
 #define SB_PLACE_LOST "what was written last is not durable, and is lost"
@@ -58,6 +59,12 @@ int sb_place_resolve(const char *bus, struct sb_place *ret);
  */
 int sb_place_address(
         const struct sb_place *place, const char *file, struct sockaddr_un *ret, int *ret_fd);
+
+/* A bus or a path as a word of a command that a message names, so that a shell takes it as it is:
+ * in quotes, where it has blanks or the like. No backslash is in them: what prints a message would
+ * double it. Return: @ret, or @path, if it needs no quotes, or does
+ * not fit. */
+const char *sb_place_word(const char *path, char ret[SB_PLACE_WORD_MAX]);
 
 /* Says which process is the bus's supervisor. Return: 0; -ESRCH: there is none, or it is just
  * starting; -errno. */
