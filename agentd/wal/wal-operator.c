@@ -96,6 +96,19 @@ void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size)
                 sb_config_size_words(size, given));
 }
 
+void sb_wal_operator_say_passed(const struct sb_wal_end *end)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        if (!end->passed)
+                return;
+        sb_wal_file_name(end->passed_file, name);
+        sb_log("the log is damaged in %s at byte %" PRIu64 ", and %" PRIu64
+               " of its batches are passed over. That costs nothing: they have pieces of a copy of "
+               "the bus alone, and the copy before it and all changes are there",
+                name, end->passed_offset, end->passed);
+}
+
 void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end)
 {
         const char *directory = config->place.directory;

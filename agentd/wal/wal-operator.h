@@ -27,5 +27,7 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
 void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r);
 void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size);
 void sb_wal_operator_say_foreign(const struct sb_config *config, const struct sb_wal_end *end);
+/* What was passed over, if anything was, and that it costs nothing. */
+void sb_wal_operator_say_passed(const struct sb_wal_end *end);
 
 #endif

@@ -33,6 +33,8 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 /* Where a bus does not fit its segment is larger by this part of --size, so often at most. */
+#define LOOK_BYTES   (UINT64_C(16) << 20) /* that are read between two looks at the clock */
+#define LOOK_ENTRIES 4096u
 #define LARGER_PART  16u
 #define LARGER_STEPS 2u
 
@@ -63,7 +65,24 @@ struct wal_recover {
         struct sb_load_words words;
         uint64_t buckets; /* of the bus that the next floors are of */
         uint64_t begun_ns, said_ns;
+        uint64_t unlooked; /* about how many bytes were read since the last look at the clock */
 };
+
+/* Once a second, in each reading. A look at the clock is worth some entries, or one large value. */
+static bool wal_recover_is_to_say(struct wal_recover *recover, const struct sb_wal_entry *entry)
+{
+        uint64_t now;
+
+        recover->unlooked += LOOK_BYTES / LOOK_ENTRIES + entry->value_len;
+        if (recover->unlooked < LOOK_BYTES)
+                return false;
+        recover->unlooked = 0;
+        now = sb_os_linux.now_ns(sb_os_linux.context);
+        if (now - recover->said_ns < SECOND_NS)
+                return false;
+        recover->said_ns = now;
+        return true;
+}
 
 /* ---- the first reading: where to begin ---- */
 
@@ -99,6 +118,9 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
         struct wal_recover *recover = context;
 
         recover->entry++;
+        if (wal_recover_is_to_say(recover, entry))
+                sb_log("reading the log: batch %" PRIu64 " of %" PRIu64, recover->sequence,
+                        recover->end->sequence);
         if (entry->key_len && sb_reserved_is(entry->key, entry->key_len)) {
                 if (!recover->own_first)
                         recover->own_first = recover->sequence;
@@ -172,20 +194,6 @@ static int wal_recover_end(void *context, const struct sb_wal_batch *batch)
         return 0;
 }
 
-static void wal_recover_say_progress(struct wal_recover *recover)
-{
-        uint64_t now;
-
-        if (++recover->entries % 4096)
-                return;
-        now = sb_os_linux.now_ns(sb_os_linux.context);
-        if (now - recover->said_ns < SECOND_NS)
-                return;
-        recover->said_ns = now;
-        sb_log("recovering: batch %" PRIu64 " of %" PRIu64 ", %" PRIu64 " entries so far",
-                recover->sequence, recover->last, recover->entries);
-}
-
 static int wal_recover_version(struct wal_recover *recover, const struct sb_wal_entry *entry)
 {
         struct sb_load_version version = {.key = entry->key,
@@ -212,8 +220,13 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
         if (++recover->entry <= recover->whole_entry &&
                 recover->sequence == recover->whole_sequence)
                 return 0;
-        if (recover->load.cut)
-                wal_recover_say_progress(recover);
+        if (recover->load.cut) {
+                recover->entries++;
+                if (wal_recover_is_to_say(recover, entry))
+                        sb_log("recovering: batch %" PRIu64 " of %" PRIu64 ", %" PRIu64
+                               " entries so far",
+                                recover->sequence, recover->last, recover->entries);
+        }
         switch (entry->kind) {
         case SB_WAL_WORD:
                 /* Of the others, the first look has the last. */
@@ -462,21 +475,6 @@ static bool wal_recover_takes(const struct wal_recover *recover)
         return false;
 }
 
-/* Says what was passed over. */
-static void wal_recover_say_passed(const struct wal_recover *recover)
-{
-        const struct sb_wal_end *end = recover->end;
-        char name[SB_WAL_FILE_NAME_MAX];
-
-        if (!end->passed)
-                return;
-        sb_wal_file_name(end->passed_file, name);
-        sb_log("the log is damaged in %s at byte %" PRIu64 ", and %" PRIu64
-               " of its batches are passed over. That costs nothing: they have pieces of a copy of "
-               "the bus alone, and the copy before it and all changes are there",
-                name, end->passed_offset, end->passed);
-}
-
 /* Whether nothing is missing before what there is: the first batch of all, one of the whole bus, or
  * the first one of a finished copy. Fault RECOVER_HEADLESS: not asked. */
 static bool wal_recover_begins(const struct wal_recover *recover)
@@ -672,7 +670,7 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                 r = -1;
         } else {
                 sb_wal_operator_say_unreached(config, recover.end->cut);
-                wal_recover_say_passed(&recover);
+                sb_wal_operator_say_passed(recover.end);
                 if (recover.last)
                         wal_recover_say_done(&recover, directory_fd, begun_ns);
         }
