@@ -220,7 +220,10 @@ static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number
                 wal_reader_damaged(reader, number, 0,
                         !size                 ? "the file is empty"
                         : size < SB_WAL_BLOCK ? "the file ends within its header"
-                                              : "the file's header is bad");
+                        : header == SB_WAL_HEADER_GOOD
+                                ? "the file has another number in its header: it was renamed or "
+                                  "copied"
+                                : "the file's header is bad");
         return false;
 }
 
