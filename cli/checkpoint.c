@@ -13,21 +13,44 @@
 #include "libclient/core/admin.h"
 #include "shm/base/os.h"
 
-#define LOOK_NS UINT64_C(100000000) /* how often a terminal is told how far it is */
+#define LOOK_NS  UINT64_C(100000000) /* how often a terminal is told how far it is */
+#define STILL_NS UINT64_C(5000000000)
+
+/* Nothing is wrong that the log could tell of, but nothing comes. */
+static void checkpoint_say_still(struct sb_bus *bus)
+{
+        struct sb_admin_stat stat = {0};
+
+        if (sb_admin_stat(bus, &stat) != 0)
+                return;
+        cli_say("checkpoint: nothing was written for 5 seconds: is agentd-log (pid %u) stopped, or "
+                "the disk too slow? It is waited for; Ctrl-C ends the wait, and not the copy",
+                stat.log_pid);
+}
 
 /* Wait for the copy, and show how far it is. Return: as sb_admin_log_wait(). */
 static int checkpoint_wait(struct sb_bus *bus, uint64_t number)
 {
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), since = now, bytes = 0, done = 0;
         struct cli_progress progress;
         struct sb_admin_log log;
+        bool said = false;
         int r;
 
         cli_progress_begin(&progress, "checkpoint", 0);
         do {
-                r = sb_admin_log_wait(
-                        bus, number, sb_os_linux.now_ns(sb_os_linux.context) + LOOK_NS);
+                r = sb_admin_log_wait(bus, number, now + LOOK_NS);
                 sb_admin_log_counts(bus, &log);
                 cli_progress_share(&progress, log.copy_done, log.copy_all);
+                now = sb_os_linux.now_ns(sb_os_linux.context);
+                if (log.bytes != bytes || log.copy_done != done) {
+                        since = now;
+                } else if (!said && now - since >= STILL_NS) {
+                        checkpoint_say_still(bus);
+                        said = true;
+                }
+                bytes = log.bytes;
+                done = log.copy_done;
         } while (r == SB_E_TIMED_OUT || r == -EINTR);
         cli_progress_end(&progress);
         return r;

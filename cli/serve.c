@@ -318,9 +318,12 @@ int cli_stop(struct cli *cli)
                         close(fd);
                 }
                 if (r == -ETIMEDOUT) {
-                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill "
-                                "-CONT %d`, or `kill -KILL %d`",
-                                (int)pid, (int)pid, (int)pid);
+                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped, or "
+                                "its "
+                                "agentd-log, or does the disk hang? `kill -CONT` wakes a process "
+                                "that is stopped; `kill -KILL %d` ends agentd without what is not "
+                                "on the disk",
+                                (int)pid, (int)pid);
                         return CLI_TIMED_OUT;
                 }
                 if (r != 0 && r != -EAGAIN)
