@@ -332,6 +332,28 @@ static void test_an_address_holds_the_name_or_goes_through_the_directory(void)
         remove_folder();
 }
 
+static void test_a_path_in_a_command_is_one_word_for_a_shell(void)
+{
+        static const char *const cases[][2] = {{"work", "work"}, {"/a-b/c_d.e,f:g=h@i%+1", NULL},
+                {"", "''"}, {"my bus", "'my bus'"}, {"$HOME;*", "'$HOME;*'"}, {"~/bus", "'~/bus'"},
+                {"it's", "'it'\"'\"'s'"}, {"\xc3\xbc", "'\xc3\xbc'"}};
+        static char word[SB_PLACE_WORD_MAX], path[SB_PLACE_WORD_MAX];
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                const char *wanted = cases[i][1] ? cases[i][1] : cases[i][0];
+
+                if (strcmp(sb_place_word(cases[i][0], word), wanted) != 0)
+                        TEST_FAIL("%s: %s", cases[i][0], sb_place_word(cases[i][0], word));
+        }
+        /* What does not fit is left as it is: the longest that does is two quotes shorter. */
+        memset(path, ' ', sizeof(path) - 1);
+        path[sizeof(path) - 3] = 0;
+        CHECK(sb_place_word(path, word) == word && strlen(word) == sizeof(word) - 1);
+        path[sizeof(path) - 3] = ' ';
+        path[sizeof(path) - 2] = 0;
+        CHECK(sb_place_word(path, word) == path);
+}
+
 static void test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all(void)
 {
         struct sb_place place;
@@ -548,6 +570,7 @@ int main(int argc, char **argv)
         RUN(test_without_a_name_it_is_the_environments_and_then_default);
         RUN(test_names_that_are_too_long_for_a_file_or_a_path_are_refused);
         RUN(test_an_address_holds_the_name_or_goes_through_the_directory);
+        RUN(test_a_path_in_a_command_is_one_word_for_a_shell);
         RUN(test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all);
         RUN(test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock);
         RUN(test_a_process_without_memory_is_ending_and_others_are_not);
