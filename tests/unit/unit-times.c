@@ -130,11 +130,64 @@ static void test_a_process_that_was_stopped_while_it_looked_looks_again(void)
         unmake_bus();
 }
 
+static uint64_t real_ns;
+static uint64_t get_real(void *context)
+{
+        (void)context;
+        return real_ns;
+}
+
+/* Which cut a real time finds; 0: none. */
+static uint64_t cut_at(uint64_t realtime_ns)
+{
+        struct sb_moment moment = {0};
+
+        return sb_times_at(&writer.segment, realtime_ns, &moment) ? moment.cut : 0;
+}
+
+/* A log has the time of each batch, and the machine's clock was set back in between, or is behind
+ * all of them now. */
+static void test_a_clock_that_was_set_back_loses_no_time_and_lets_nothing_go_early(void)
+{
+        struct sb_os os;
+        uint64_t cut;
+
+        CHECK(begin());
+        os = *writer.segment.os;
+        os.realtime_ns = get_real;
+        writer.segment.os = &os;
+        /* Ten seconds from 5000 on, then, an hour earlier by the clock, ten more. */
+        real_ns = 1410 * SECOND;
+        for (cut = 2; cut < 12; cut++)
+                sb_times_load(&writer.segment, cut, (5000 + cut - 2) * SECOND);
+        for (; cut < 22; cut++)
+                sb_times_load(&writer.segment, cut, (1400 + cut - 12) * SECOND);
+        CHECK_EQ(cut_at(5003 * SECOND), 21); /* the last one that is not later by its clock */
+        CHECK_EQ(cut_at(1404 * SECOND), 16);
+        CHECK_EQ(cut_at(1399 * SECOND), 0);
+        taken_ns[16] = now_ns - 6 * SECOND;
+        CHECK_EQ(age_of(5 * SECOND + SECOND / 2, &cut), 6 * SECOND);
+        CHECK_EQ(cut, 16);
+        unmake_bus();
+        /* All of them lie in what is to come: they count as of now. */
+        CHECK(begin());
+        os = *writer.segment.os;
+        os.realtime_ns = get_real;
+        writer.segment.os = &os;
+        real_ns = 100 * SECOND;
+        for (cut = 2; cut < 12; cut++)
+                sb_times_load(&writer.segment, cut, (5000 + cut) * SECOND);
+        CHECK_EQ(age_of(SECOND, &cut), UINT64_MAX);
+        CHECK_EQ(cut_at(5004 * SECOND), 4);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_a_span_let_go_stays_let_go);
         RUN(test_little_more_than_a_span_is_kept);
         RUN(test_a_process_that_was_stopped_while_it_looked_looks_again);
+        RUN(test_a_clock_that_was_set_back_loses_no_time_and_lets_nothing_go_early);
         return test_end();
 }
