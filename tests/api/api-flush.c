@@ -39,7 +39,7 @@ static int open_bus(void)
 static bool serve(const char *mode)
 {
         daemon_durability = mode;
-        SPAWN(&daemon_, "--size", "4M", "--hugepages", "off", "--clients", "4", "--flush-ms",
+        SPAWN(&daemon_, "--size", "4M", "--hugepages", "off", "--clients", "16", "--flush-ms",
                 "60000");
         return daemon_hear(&daemon_, "ready\n") && open_bus() == 0;
 }
@@ -217,6 +217,46 @@ static void test_trouble_with_the_disk_is_told_to_all_that_wait_and_ends(void)
         END();
 }
 
+#define WRITERS 8u
+
+/* One strict write, by a process of its own. */
+static void write_strictly(const char *key)
+{
+        int r = open_bus();
+
+        r = r ? r : set(key, SB_STRICT, 0, NULL);
+        _exit(r != 0);
+}
+
+static void test_strict_writers_that_wait_share_one_write_to_the_disk(void)
+{
+        struct sb_admin_log before, after;
+        pid_t children[WRITERS], log;
+        char key[] = "key0";
+        int status;
+
+        CHECK(begin("batched"));
+        CHECK_EQ(sb_flush(bus, UINT64_MAX), 0);
+        log = log_pid();
+        CHECK_EQ(kill(log, SIGSTOP), 0);
+        sb_admin_log_counts(bus, &before);
+        for (uint32_t i = 0; i < WRITERS; i++) {
+                key[3] = (char)('0' + i);
+                children[i] = fork();
+                if (children[i] == 0)
+                        write_strictly(key);
+                CHECK(children[i] > 0 && WAIT(has(key)));
+                CHECK_EQ(waitpid(children[i], &status, WNOHANG), 0);
+        }
+        CHECK_EQ(kill(log, SIGCONT), 0);
+        for (uint32_t i = 0; i < WRITERS; i++)
+                CHECK(waitpid(children[i], &status, 0) == children[i] && status == 0);
+        sb_admin_log_counts(bus, &after);
+        /* The last one may have asked behind the first batch's cut. */
+        CHECK(after.batches > before.batches && after.batches <= before.batches + 2);
+        END();
+}
+
 static void on_alarm(int signal)
 {
         (void)signal;
@@ -306,6 +346,7 @@ int main(int argc, char **argv)
         RUN(test_strict_is_said_by_bus_by_write_and_by_transaction);
         RUN(test_a_wait_for_the_disk_ends_at_its_deadline_and_what_was_written_stays_visible);
         RUN(test_trouble_with_the_disk_is_told_to_all_that_wait_and_ends);
+        RUN(test_strict_writers_that_wait_share_one_write_to_the_disk);
         RUN(test_a_signal_ends_a_wait_for_the_disk);
         RUN(test_a_wait_for_the_disk_ends_with_agentd);
         RUN(test_the_end_by_trouble_that_was_asked_for_detaches_clients);
