@@ -250,15 +250,17 @@ static int wal_files_write_header(
 }
 
 /* Gives the spare its number, for good, and what had its name another one; fault
- * RENAME_WITHOUT_DIRECTORY_FSYNC: not for good. */
+ * RENAME_WITHOUT_DIRECTORY_FSYNC: not for good; STRANGER_REPLACED: it is written over. */
 static int wal_files_name(struct sb_wal_files *files, const char *spare_name, uint64_t number)
 {
         const struct sb_wal_io *io = files->io;
         char name[SB_WAL_FILE_NAME_MAX];
-        int r;
+        int r = 0;
 
         sb_wal_file_name(number, name);
-        r = sb_wal_stranger_clear(files->strangers, io, files->directory_fd, number, files->id);
+        if (!SB_FAULT(STRANGER_REPLACED))
+                r = sb_wal_stranger_clear(
+                        files->strangers, io, files->directory_fd, number, files->id);
         r = r ? r : io->rename(io->context, spare_name, name);
         if (r || SB_FAULT(RENAME_WITHOUT_DIRECTORY_FSYNC))
                 return r;

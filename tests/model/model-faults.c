@@ -382,6 +382,7 @@ static const struct {
         {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
         {SB_FAULT_LAST_COPY_LEFT_OUT, "tests/api/api-faults"},
         {SB_FAULT_NAME_UNASKED, "tests/api/api-faults"},
+        {SB_FAULT_STRANGER_REPLACED, "tests/api/api-faults"},
         {SB_FAULT_GOING_BACK_UNENDED, "tests/api/api-faults"},
         {SB_FAULT_LOG_FILE_UNSAID, "tests/api/api-faults"},
         {SB_FAULT_REST_DROPPED, "tests/api/api-faults"},
