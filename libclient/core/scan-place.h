@@ -31,6 +31,9 @@ struct sb_scan_bound {
 #define SB_SCAN_RUN_LOW 48u
 #endif
 
+/* A power of two. */
+#define SB_SCAN_CELLS 32u
+
 struct sb_scan {
         struct sb_bus *bus;           /* NULL: it was closed under the scan */
         struct sb_scan *next, **link; /* in the bus's list */
@@ -63,6 +66,7 @@ struct sb_scan {
         bool run_ends;                    /* and no others come behind them */
         uint32_t run_at, run_count, runs; /* and how many such runs were taken since it turned */
         uint32_t short_to;                /* above: how far steps may go the short way (scan.c) */
+        uint32_t before;                  /* above: how many nodes came before the run's first */
         /* Above: the last node that was taken, which the guard word holds, or 0: it may have no
          * value in the cut. Behind its key more are taken. */
         uint64_t last;
@@ -73,8 +77,9 @@ struct sb_scan {
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
         uint64_t run[SB_SCAN_RUN + SB_SCAN_RUN_LOW];
-        /* Above: the cells of the first ones of the run, or NULL (scan-step.c). */
-        struct sb_word64 *cell[SB_SCAN_RUN + SB_SCAN_RUN_LOW];
+        /* Above: the cells of the first ones of the run, or NULL (scan-step.c); each at its number,
+         * counted from where the scan turned. */
+        struct sb_word64 *cell[SB_SCAN_CELLS];
         unsigned char end[]; /* end_len bytes */
 };
 
@@ -99,10 +104,12 @@ static inline void sb_scan_place_hold_last(struct sb_scan *scan, uint64_t last)
  * was. */
 static inline void sb_scan_place_forget(struct sb_scan *scan)
 {
+        bool kept = scan->run_up && SB_FAULT(SCAN_RUN_KEPT);
+
         scan->runs = scan->short_to = 0;
         scan->run_up = scan->run_ends = false;
         sb_scan_place_hold_last(scan, 0);
-        if (!SB_FAULT(SCAN_RUN_KEPT))
+        if (!kept)
                 scan->run_at = scan->run_count = 0;
 }
 /* Stand behind the last key. */

@@ -167,6 +167,10 @@ static inline void scan_step_fetch_node(const struct sb_scan *scan, uint32_t at)
 {
         sb_prefetch_later(scan->bus->handle.segment.base + scan->run[at]);
 }
+static inline struct sb_word64 **scan_step_cell(struct sb_scan *scan, uint32_t at)
+{
+        return &scan->cell[(scan->before + at) % SB_SCAN_CELLS];
+}
 static inline void scan_step_fetch_cell(struct sb_scan *scan, uint32_t at)
 {
         const struct sb_segment *segment = &scan->bus->handle.segment;
@@ -174,14 +178,14 @@ static inline void scan_step_fetch_cell(struct sb_scan *scan, uint32_t at)
 
         sb_model_unchecked_begin();
         /* A:publish. */
-        scan->cell[at] = sb_cell_at(segment, sb_load_acquire(&node->cell));
+        *scan_step_cell(scan, at) = sb_cell_at(segment, sb_load_acquire(&node->cell));
         sb_model_unchecked_end();
-        sb_prefetch_later(scan->cell[at]);
+        sb_prefetch_later(*scan_step_cell(scan, at));
 }
-static inline void scan_step_fetch_version(const struct sb_scan *scan, uint32_t at)
+static inline void scan_step_fetch_version(struct sb_scan *scan, uint32_t at)
 {
         const struct sb_segment *segment = &scan->bus->handle.segment;
-        const struct sb_word64 *cell = scan->cell[at];
+        const struct sb_word64 *cell = *scan_step_cell(scan, at);
         /* Relaxed: a hint. */
         uint64_t offset = cell ? sb_load_relaxed(cell) & SB_OFFSET_MASK : 0;
 
@@ -215,9 +219,9 @@ static void scan_step_add_run(struct sb_scan *scan, const struct sb_order_run *r
         uint32_t rest = scan->run_count - scan->run_at, count = rest + run->count, i;
 
         memmove(scan->run, scan->run + scan->run_at, rest * sizeof(*scan->run));
-        memmove(scan->cell, scan->cell + scan->run_at, rest * sizeof(struct sb_word64 *));
         for (i = rest; i < count; i++)
                 scan->run[i] = sb_offset_of(segment, run->node[i - rest]);
+        scan->before += scan->run_at;
         scan->run_at = 0;
         scan->run_count = count;
         for (i = rest; i < scan_step_least(count, NODES_AHEAD); i++)
@@ -321,7 +325,8 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 scan_step_fetch(scan);
                 node = sb_node_at(&handle->segment, scan->run[scan->run_at]);
                 *ret_version =
-                        node ? scan_step_version_of(scan, node, scan->cell[scan->run_at]) : NULL;
+                        node ? scan_step_version_of(scan, node, *scan_step_cell(scan, scan->run_at))
+                             : NULL;
                 if (!*ret_version) {
                         scan->run_at++;
                         continue;
@@ -560,7 +565,7 @@ static inline __attribute__((always_inline)) struct sb_version *scan_step_plain(
         struct sb_scan *scan, uint64_t *ret_shape)
 {
         struct sb_version *version = sb_find_plain_in_cell(&scan->bus->handle,
-                scan->cell[scan->run_at], scan->run[scan->run_at], scan->cut, ret_shape);
+                *scan_step_cell(scan, scan->run_at), scan->run[scan->run_at], scan->cut, ret_shape);
 
         /* The version has its node's key: the node is not read for it. */
         if (SB_UNLIKELY(!version) ||

@@ -7,6 +7,7 @@
 #include "shm/memory/era.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/mvcc/find.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -367,6 +368,7 @@ static void test_in_a_cell_only_its_own_nodes_version_is_found(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_hash_is_the_same_by_both_ways_for_every_length);
         RUN(test_each_length_is_in_one_class_at_most);
         RUN(test_keys_are_the_same_if_each_byte_is);

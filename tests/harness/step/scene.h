@@ -25,7 +25,7 @@
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
-#define SCENE_HEAP      (36u << 10) /* of a client that makes the public calls */
+#define SCENE_HEAP      (40u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
 #define SCENE_CROWD     160u
 #define SCENE_WATCHES   3u /* of a client */
