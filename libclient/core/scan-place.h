@@ -65,6 +65,8 @@ struct sb_scan {
         bool run_up;                      /* they are above */
         bool run_ends;                    /* and no others come behind them */
         uint32_t run_at, run_count, runs; /* and how many such runs were taken since it turned */
+        uint32_t run_most;                /* above: how many nodes the last one was to have */
+        uint32_t wished;                  /* above: how many keys this call was asked for, or 0 */
         uint32_t short_to;                /* above: how far steps may go the short way (scan.c) */
         uint32_t before;                  /* above: how many nodes came before the run's first */
         /* Above: the last node that was taken, which the guard word holds, or 0: it may have no

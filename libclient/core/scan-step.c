@@ -136,13 +136,19 @@ static int scan_step_stand_behind_entry(
         return IN_WRITE_SET;
 }
 
-/* How many nodes to take at once: few at first, so that a short scan fetches little; and where
- * rules alone keep the cut, few always, since no key has to stay for the next step. */
-static uint32_t scan_step_most(const struct sb_scan *scan)
+/* How many nodes to take at once: at first few, or as many as the caller asks for; then twice as
+ * many each time, so that a scan takes no more in vain than it gave. Where rules alone keep the cut
+ * few, always, since no key has to stay for the next step. */
+static uint32_t scan_step_most(struct sb_scan *scan)
 {
-        uint32_t most = scan->past || !scan->runs ? SB_SCAN_FIRST_RUN : SB_SCAN_RUN;
+        uint32_t most = SB_SCAN_FIRST_RUN;
 
-        return scan->left < most ? (uint32_t)scan->left + 1 : most;
+        if (!scan->past && scan->runs)
+                most = 2 * scan->run_most;
+        else if (!scan->past && scan->wished > SB_SCAN_FIRST_RUN - 2)
+                most = scan->wished + 2;
+        scan->run_most = most < SB_SCAN_RUN ? most : SB_SCAN_RUN;
+        return scan->left < scan->run_most ? (uint32_t)scan->left + 1 : scan->run_most;
 }
 
 /* From where on more nodes are taken: behind the last one that was, or where the scan stands.
@@ -266,10 +272,12 @@ static int scan_step_take_above(struct sb_scan *scan)
 }
 
 /* With how many nodes left it is time to take more; if there are no others, with none. The first
- * run is short, and is gone through to its end: a short scan takes no other. */
+ * run is gone through to its end: a short scan takes no other. */
 static uint32_t scan_step_low(const struct sb_scan *scan)
 {
-        return scan->run_ends || scan->runs < 2 ? 0 : SB_SCAN_RUN_LOW;
+        if (scan->run_ends || scan->runs < 2)
+                return 0;
+        return scan->run_most < SB_SCAN_RUN ? scan->run_most * 3 / 8 : SB_SCAN_RUN_LOW;
 }
 
 /* How far steps may go the short way: up to where more nodes have to be taken, or the limit. */

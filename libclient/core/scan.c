@@ -260,11 +260,15 @@ int sb_scan_next_many(
 
         SB_USE(scan ? scan->bus : NULL, sb_scan_next_many(scan, ret_guards, count, ret_count));
         r = count == 0 || !ret_count ? -EINVAL : scan_check_step(scan, ret_guards);
+        if (r == 0)
+                scan->wished = count < SB_SCAN_RUN ? (uint32_t)count : SB_SCAN_RUN;
         while (r == 0 && done < count) {
                 if (!scan_next_short(scan, &ret_guards[done]))
                         r = scan_go_on(scan, &ret_guards[done]);
                 done += r == 0;
         }
+        if (scan)
+                scan->wished = 0;
         if (done == 0)
                 return r;
         *ret_count = done;
