@@ -234,16 +234,6 @@ static int order_replace(struct sb_handle *handle, struct sb_word64 *link, uint6
 
 /* ---- the way down ---- */
 
-/* A branch on the way of a key, or the root, where that leads to a leaf or to nothing. */
-struct order_place {
-        struct sb_word64 *link; /* to the branch */
-        uint64_t word;          /* what is in it */
-        struct sb_branch_view view;
-        struct sb_word64 *slot; /* the key's in the branch; NULL: there is none, and none is free */
-        uint64_t slot_word;
-        uint32_t above; /* the branch is at least so deep */
-};
-
 /* Where a key's way ends: a leaf, or a branch below which it does not go on. */
 struct order_end {
         struct sb_branch_way way;
@@ -255,18 +245,18 @@ enum order_way { THERE, FROZEN_ON_THE_WAY, DAMAGED };
 /* Go down by a key to the end of its way. *ret: the first branch that is @depth deep or deeper,
  * else the last one; FROZEN_ON_THE_WAY: the one that is to be replaced first. */
 static enum order_way order_descend(struct sb_handle *handle, struct sb_node_key key,
-        uint32_t depth, struct order_place *ret, struct order_end *ret_end)
+        uint32_t depth, struct sb_order_place *ret, struct order_end *ret_end)
 {
         struct sb_word64 *slot = order_root(handle);
         uint64_t slot_word = sb_pin_load(handle, slot);
         uint32_t above = 0;
         bool found = false;
 
-        *ret = (struct order_place){.link = slot, .word = slot_word};
+        *ret = (struct sb_order_place){.link = slot, .word = slot_word};
         *ret_end = (struct order_end){0};
         /* Bound: result. Depths grow, or the index is damaged. */
         while ((slot_word & SB_OFFSET_MASK) && !(slot_word & SB_SLOT_LEAF)) {
-                struct order_place here = {.link = slot, .word = slot_word, .above = above};
+                struct sb_order_place here = {.link = slot, .word = slot_word, .above = above};
 
                 if (!sb_branch_view(&handle->segment, slot_word, above, &here.view))
                         return DAMAGED;
@@ -297,19 +287,11 @@ static enum order_way order_descend(struct sb_handle *handle, struct sb_node_key
 
 /* ---- making ---- */
 
-/* Where a node is to be linked, and what its key differs from. */
-struct order_target {
-        struct order_place place;
-        struct sb_node *leaf;
-        struct sb_node_key leaf_key;
-        uint32_t depth; /* at which it differs; SB_BRANCH_SAME: it is the same key */
-};
-
 /* Whether the key differs at the place, and not above or below it. A leaf that it comes to may be
  * that place. */
-static bool order_fits(struct order_target *target)
+static bool order_fits(struct sb_order_target *target)
 {
-        struct order_place *place = &target->place;
+        struct sb_order_place *place = &target->place;
 
         if (place->word & SB_SLOT_LEAF)
                 return true;
@@ -322,12 +304,8 @@ static bool order_fits(struct order_target *target)
                (target->depth < place->view.depth || !(place->slot_word & SB_OFFSET_MASK));
 }
 
-enum order_find { NOTHING_THERE, FOUND, CHANGED, IN_THE_WAY, LOST };
-
-/* Find where a key belongs. NOTHING_THERE: the index is empty. CHANGED: look again. IN_THE_WAY: the
- * branch of target->place is to be replaced first. LOST: the index is damaged. */
-static enum order_find order_find_target(
-        struct sb_handle *handle, struct sb_node_key key, struct order_target *ret)
+static enum sb_order_found order_look(
+        struct sb_handle *handle, struct sb_node_key key, struct sb_order_target *ret)
 {
         uint32_t depth = UINT32_MAX, round;
 
@@ -338,33 +316,40 @@ static enum order_find order_find_target(
                 int r;
 
                 if (way != THERE)
-                        return way == DAMAGED ? LOST : IN_THE_WAY;
+                        return way == DAMAGED ? SB_ORDER_LOST : SB_ORDER_IN_THE_WAY;
                 if (!(ret->place.word & SB_OFFSET_MASK))
-                        return NOTHING_THERE;
+                        return SB_ORDER_NOTHING_THERE;
                 r = sb_branch_any_leaf(handle, end.way, end.depth, &ret->leaf);
                 if (r <= 0)
-                        return r ? LOST : CHANGED;
+                        return r ? SB_ORDER_LOST : SB_ORDER_CHANGED;
                 ret->leaf_key = sb_node_key(&handle->segment, ret->leaf);
                 if (!ret->leaf_key.bytes)
-                        return LOST;
+                        return SB_ORDER_LOST;
                 ret->depth = sb_branch_differ(
                         key.bytes, key.len, ret->leaf_key.bytes, ret->leaf_key.len);
                 if (order_fits(ret))
-                        return FOUND;
+                        return SB_ORDER_FOUND;
                 depth = ret->depth;
         }
-        return CHANGED;
+        return SB_ORDER_CHANGED;
+}
+
+/* Find where a key belongs. */
+static void order_find_target(
+        struct sb_handle *handle, struct sb_node_key key, struct sb_order_target *ret)
+{
+        ret->found = order_look(handle, key, ret);
 }
 
 /* CAS of a slot from what was read in it, no leaf and no branch, to the leaf. */
-static bool order_set_leaf(struct order_place *place, uint32_t symbol, uint64_t offset)
+static bool order_set_leaf(struct sb_order_place *place, uint32_t symbol, uint64_t offset)
 {
         /* R:publish > A:publish. The node is complete. */
         return sb_cas64_full(place->slot, place->slot_word, SB_SLOT(symbol, offset | SB_SLOT_LEAF));
 }
 
 /* Fault ORDER_FORK_ANY: the fork takes the place of what is there now, whatever that is. */
-static uint64_t order_fork_expects(const struct order_place *place)
+static uint64_t order_fork_expects(const struct sb_order_place *place)
 {
         uint64_t now = sb_load_acquire(place->link); /* A:publish. */
 
@@ -375,10 +360,10 @@ static uint64_t order_fork_expects(const struct order_place *place)
 
 /* A new branch where the key differs: with what was there, and the leaf. Return: 0: it is linked;
  * 1: another process was first; SB_E_FULL. */
-static int order_fork(struct sb_handle *handle, const struct order_target *target,
+static int order_fork(struct sb_handle *handle, const struct sb_order_target *target,
         struct sb_node_key key, uint64_t offset, uint32_t also)
 {
-        const struct order_place *place = &target->place;
+        const struct sb_order_place *place = &target->place;
         uint64_t at, word = order_fork_expects(place),
                      words[2] = {SB_SLOT(sb_branch_symbol(target->leaf_key.bytes,
                                                  target->leaf_key.len, target->depth),
@@ -397,10 +382,10 @@ static int order_fork(struct sb_handle *handle, const struct order_target *targe
 }
 
 /* Link a node at the place that was found. Return: as order_fork(). */
-static int order_link(struct sb_handle *handle, struct order_target *target, struct sb_node_key key,
-        uint64_t offset, uint32_t also)
+static int order_link(struct sb_handle *handle, struct sb_order_target *target,
+        struct sb_node_key key, uint64_t offset, uint32_t also)
 {
-        struct order_place *place = &target->place;
+        struct sb_order_place *place = &target->place;
         uint64_t leaf = offset | SB_SLOT_LEAF;
         int r;
 
@@ -416,86 +401,92 @@ static int order_link(struct sb_handle *handle, struct order_target *target, str
         return r ? r : 1;
 }
 
-/* One try. Return: 0: *ret_node is the key's node; 1: try again; SB_E_FULL; -EIO. */
-static int order_insert_once(struct sb_handle *handle, struct sb_node *node, struct sb_node_key key,
-        uint32_t also, struct sb_node **ret_node)
+/* One try. Return: 0: *ret_node is the key's node; 1: look again; SB_E_FULL; -EIO. */
+static int order_insert_at(struct sb_handle *handle, struct sb_order_target *target,
+        struct sb_node *node, struct sb_node_key key, uint32_t also, struct sb_node **ret_node)
 {
+        struct sb_order_place *place = &target->place;
         uint64_t offset = sb_offset_of(&handle->segment, node);
-        struct order_target target;
-        int r = 1;
+        int r;
 
-        switch (order_find_target(handle, key, &target)) {
-        case NOTHING_THERE:
-                /* R:publish > A:publish. The node is complete. */
-                r = !sb_cas64_full(order_root(handle), target.place.word, offset | SB_SLOT_LEAF);
-                break;
-        case FOUND:
-                if (target.depth == SB_BRANCH_SAME &&
-                        sb_pin_load(handle, &target.leaf->cell) != SB_NODE_GONE) {
-                        *ret_node = target.leaf;
-                        return 0;
-                }
-                r = order_link(handle, &target, key, offset, also);
-                break;
-        case IN_THE_WAY:
-                r = order_replace(handle, target.place.link, target.place.word, &target.place.view,
-                        HELPS, also);
-                r = r ? r : 1;
-                break;
-        case CHANGED:
-                break;
-        case LOST:
-                return -EIO;
-        }
         *ret_node = node;
-        return r;
+        switch (target->found) {
+        case SB_ORDER_NOTHING_THERE:
+                /* R:publish > A:publish. The node is complete. */
+                return !sb_cas64_full(order_root(handle), place->word, offset | SB_SLOT_LEAF);
+        case SB_ORDER_FOUND:
+                if (target->depth != SB_BRANCH_SAME ||
+                        sb_pin_load(handle, &target->leaf->cell) == SB_NODE_GONE)
+                        return order_link(handle, target, key, offset, also);
+                *ret_node = target->leaf;
+                return 0;
+        case SB_ORDER_IN_THE_WAY:
+                r = order_replace(handle, place->link, place->word, &place->view, HELPS, also);
+                return r ? r : 1;
+        case SB_ORDER_CHANGED:
+                return 1;
+        case SB_ORDER_LOST:
+                break;
+        }
+        return -EIO;
 }
 
-int sb_order_insert(
-        struct sb_handle *handle, struct sb_node *node, uint32_t also, struct sb_node **ret_node)
+int sb_order_insert(struct sb_handle *handle, struct sb_node *node, uint32_t also,
+        const struct sb_order_target *prepared, struct sb_node **ret_node)
 {
         struct sb_node_key key = sb_node_key(&handle->segment, node);
         uint64_t left = sb_damage_bound(&handle->segment);
+        struct sb_order_target target;
         int r;
 
+        if (prepared)
+                target = *prepared;
+        else
+                order_find_target(handle, key, &target);
         /* Bound: damage. Each round means that another process changed a word, or that this one
          * replaced a branch. */
-        while ((r = order_insert_once(handle, node, key, also, ret_node)) == 1) {
+        while ((r = order_insert_at(handle, &target, node, key, also, ret_node)) == 1) {
                 handle->counters.retried++;
                 if (!sb_damage_step(handle, &left))
                         return -EIO;
+                order_find_target(handle, key, &target);
         }
         if (r == -EIO)
                 sb_damage_note(handle);
         return r;
 }
 
-int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also)
+/* Slots of the branch that a node needs at the place that was found; 0: it needs none. */
+static uint32_t order_slots_at(struct sb_handle *handle, const struct sb_order_target *target)
 {
-        struct sb_node_key own = {.bytes = key, .len = key_len};
-        struct order_target target;
-        uint32_t slots = SB_BRANCH_FEW;
+        const struct sb_order_place *place = &target->place;
+
+        switch (target->found) {
+        case SB_ORDER_FOUND:
+                if (target->depth == SB_BRANCH_SAME)
+                        return 0;
+                if ((place->word & SB_SLOT_LEAF) || target->depth < place->view.depth)
+                        return SB_BRANCH_FEW;
+                return place->slot ? 0 : order_slots_now(handle, &place->view, GROWS);
+        case SB_ORDER_IN_THE_WAY:
+                return order_slots_now(handle, &place->view, HELPS);
+        case SB_ORDER_CHANGED:
+                return SB_BRANCH_FEW;
+        case SB_ORDER_NOTHING_THERE:
+        case SB_ORDER_LOST:
+                break;
+        }
+        return 0;
+}
+
+int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also,
+        struct sb_order_target *ret)
+{
+        uint32_t slots;
         uint64_t at;
 
-        switch (order_find_target(handle, own, &target)) {
-        case FOUND:
-                if (target.depth == SB_BRANCH_SAME)
-                        return 0;
-                if ((target.place.word & SB_SLOT_LEAF) || target.depth < target.place.view.depth)
-                        break;
-                if (target.place.slot)
-                        return 0;
-                slots = order_slots_now(handle, &target.place.view, GROWS);
-                break;
-        case IN_THE_WAY:
-                slots = order_slots_now(handle, &target.place.view, HELPS);
-                break;
-        case CHANGED:
-                break;
-        case NOTHING_THERE:
-        case LOST:
-                return 0;
-        }
+        order_find_target(handle, (struct sb_node_key){.bytes = key, .len = key_len}, ret);
+        slots = order_slots_at(handle, ret);
         if (!slots)
                 return 0;
         if (order_take(handle, slots, also, &at))
@@ -521,7 +512,7 @@ static bool order_is_poor(const struct sb_branch_view *view)
 }
 
 /* Take a leaf out of the slot in which it was found. */
-static int order_take_leaf(struct sb_handle *handle, const struct order_place *place)
+static int order_take_leaf(struct sb_handle *handle, const struct sb_order_place *place)
 {
         uint64_t empty = place->slot_word & ~(SB_OFFSET_MASK | SB_SLOT_LEAF);
 
@@ -546,7 +537,7 @@ static bool order_leads_to(uint64_t word, uint64_t offset)
 /* One try to take a node out. Return: 0: it is out; 1: look again; SB_E_FULL; -EIO. */
 static int order_remove_once(struct sb_handle *handle, struct sb_node_key key, uint64_t offset)
 {
-        struct order_place place;
+        struct sb_order_place place;
         struct order_end end;
         int r;
 
@@ -603,7 +594,7 @@ bool sb_order_remove(struct sb_handle *handle, struct sb_node *node)
  * SB_E_FULL. */
 static int order_replace_linked(struct sb_handle *handle, struct sb_branch *branch)
 {
-        struct order_place place;
+        struct sb_order_place place;
         struct order_end end;
         struct sb_branch_key key;
         enum order_way way;

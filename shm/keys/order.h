@@ -34,21 +34,56 @@
 #ifndef SB_KEYS_ORDER_H
 #define SB_KEYS_ORDER_H
 
+#include "shm/keys/branch.h"
+#include "shm/keys/node.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
 /* The node with exactly this key; NULL: none. */
 struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len);
 
-/* Whether there is memory for a branch that this key needs, or none is needed. What it needs is
- * then in the slab cache, unless other processes change the index meanwhile. @also: SB_SLAB_* bits.
- * Return: 0, SB_E_FULL. */
-int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also);
-/* Link @node, in place of a GONE one of its key, unless its key is in the index already. Return: 0:
- * *ret_node is the key's node, @node or the one that was there; SB_E_FULL: there is no memory for a
- * branch; -EIO: the index is damaged. Then @node is not linked. */
-int sb_order_insert(
-        struct sb_handle *handle, struct sb_node *node, uint32_t also, struct sb_node **ret_node);
+/* A branch on the way of a key, or the root, where that leads to a leaf or to nothing. */
+struct sb_order_place {
+        struct sb_word64 *link; /* to the branch */
+        uint64_t word;          /* what is in it */
+        struct sb_branch_view view;
+        struct sb_word64 *slot; /* the key's in the branch; NULL: there is none, and none is free */
+        uint64_t slot_word;
+        uint32_t above; /* the branch is at least so deep */
+};
+
+/* The index is empty; look again; the branch of the place is to be replaced first; the index is
+ * damaged. */
+enum sb_order_found {
+        SB_ORDER_FOUND,
+        SB_ORDER_NOTHING_THERE,
+        SB_ORDER_CHANGED,
+        SB_ORDER_IN_THE_WAY,
+        SB_ORDER_LOST
+};
+
+/* Where a node is to be linked, and what its key differs from. For those that make keys: plain
+ * data, good until the pin ends. */
+struct sb_order_target {
+        enum sb_order_found found;
+        struct sb_order_place place;
+        struct sb_node *leaf;
+        struct sb_node_key leaf_key;
+        uint32_t depth; /* at which it differs; SB_BRANCH_SAME: it is the same key */
+};
+
+/* Find where a key belongs, and whether there is memory for a branch that it needs there, or none
+ * is needed. What it needs is then in the slab cache, unless other processes change the index
+ * meanwhile. @also: SB_SLAB_* bits. Return: 0, SB_E_FULL. */
+int sb_order_prepare(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t also,
+        struct sb_order_target *ret);
+/* Link @node, in place of a GONE one of its key, unless its key is in the index already. @prepared:
+ * what sb_order_prepare() found for this key under this pin; NULL: it is looked for. A target that
+ * is old by now is as one of a process that was stopped: each change is a CAS from what was found.
+ * Return: 0: *ret_node is the key's node, @node or the one that was there; SB_E_FULL: there is no
+ * memory for a branch; -EIO: the index is damaged. Then @node is not linked. */
+int sb_order_insert(struct sb_handle *handle, struct sb_node *node, uint32_t also,
+        const struct sb_order_target *prepared, struct sb_node **ret_node);
 /* Take @node, which is GONE, out. Any process may do this, at any time and more than once. Return:
  * whether it is out; false: the index is damaged, or there is no memory for the copy of a branch.
  */

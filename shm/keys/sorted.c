@@ -376,7 +376,7 @@ static int sorted_link_each(struct sb_handle *handle)
                         struct sb_node *node = sorted_node_of(segment, word & SB_OFFSET_MASK);
 
                         if (node && sorted_load(&node->cell) == SB_CELL_NUMBER(bucket, index))
-                                r = sb_order_insert(handle, node, SB_SLAB_LARGER, &node);
+                                r = sb_order_insert(handle, node, SB_SLAB_LARGER, NULL, &node);
                 }
                 sb_unpin(handle);
         }

@@ -101,13 +101,14 @@ static uint64_t key_behind_link(
  * that it names, or 0; *ret NULL: @mine is linked, and a sweep took it for an abandoned one.
  * SB_E_FULL, -EIO: as sb_order_insert(). */
 static int key_link(struct sb_handle *handle, struct sb_node *mine, uint32_t also,
-        struct sb_node **ret, uint64_t *ret_own)
+        const struct sb_order_target *prepared, struct sb_node **ret, uint64_t *ret_own)
 {
         int r;
 
         /* Another process's node that is GONE by now gives way. */
         do {
-                r = sb_order_insert(handle, mine, also, ret);
+                r = sb_order_insert(handle, mine, also, prepared, ret);
+                prepared = NULL;
                 *ret_own = r ? 0 : sb_pin_load(handle, &(*ret)->cell);
         } while (*ret_own == SB_NODE_GONE && *ret != mine);
         if (*ret_own == SB_NODE_GONE)
@@ -153,6 +154,7 @@ static int key_make_node(struct sb_handle *handle, const void *key, uint32_t key
         struct sb_key_supplies *supplies, struct sb_node **ret, uint64_t *ret_own,
         uint64_t *ret_floor)
 {
+        struct sb_order_target target;
         struct sb_node *mine;
         int r = 0;
 
@@ -161,7 +163,7 @@ static int key_make_node(struct sb_handle *handle, const void *key, uint32_t key
                 return 0;
         /* Before the node is noted: it cannot be given back then. */
         if (!supplies->unlinked)
-                r = sb_order_prepare(handle, key, key_len, supplies->also);
+                r = sb_order_prepare(handle, key, key_len, supplies->also, &target);
         if (r)
                 return r;
         *ret = mine = key_fill_node(handle, supplies, key, key_len, hash);
@@ -170,7 +172,7 @@ static int key_make_node(struct sb_handle *handle, const void *key, uint32_t key
          * client dead finds the node. */
         sb_store_release(&handle->record->operation, supplies->node);
         if (!supplies->unlinked)
-                r = key_link(handle, mine, supplies->also, ret, ret_own);
+                r = key_link(handle, mine, supplies->also, &target, ret, ret_own);
         if (r || (*ret && *ret != mine))
                 key_give_way(handle, mine, r ? 0 : sb_offset_of(&handle->segment, *ret), supplies);
         else

@@ -819,7 +819,7 @@ static bool insert_node(struct sb_handle *handle, struct sb_node *node)
         int r;
 
         sb_pin(handle);
-        r = sb_order_insert(handle, node, 0, &found);
+        r = sb_order_insert(handle, node, 0, NULL, &found);
         sb_unpin(handle);
         return !r && found == node;
 }

@@ -344,7 +344,8 @@ static const struct world_case reaps[] = {
         {"killed make, then reaped", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
         {"killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}},
                 2, 1, 1, .crash_mask = 1, .reaper = true, .costly = true},
-        {"killed make, reaped under note reader", {START_EMPTY, {OPS(SET_A), OPS(STABLE)}, .focus = FOCUS_NOTES},
+        /* B's node needs a branch, so there are accesses between its note and its link. */
+        {"killed make, reaped under note reader", {START_VALUE, {OPS(SET_B), OPS(STABLE)}, .focus = FOCUS_NOTES},
                 2, 2, 1, .crash_mask = 1, .reaper = true},
         {"killed make, reaped under get", {START_FREED, {OPS(SET_C), OPS(GET_A)}},
                 2, 1, 1, .crash_mask = 1, .reaper = true},

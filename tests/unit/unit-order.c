@@ -54,7 +54,7 @@ static struct sb_node *insert(struct sb_handle *handle, struct sb_node *node)
 {
         struct sb_node *found = NULL;
 
-        return node && !sb_order_insert(handle, node, SB_SLAB_LARGER, &found) ? found : NULL;
+        return node && !sb_order_insert(handle, node, SB_SLAB_LARGER, NULL, &found) ? found : NULL;
 }
 
 static bool remove_node(struct sb_handle *handle, struct sb_node *node)
@@ -469,10 +469,68 @@ static void test_of_two_leaves_each_goes_without_memory(void)
         }
 }
 
+static bool put_text(const char *key)
+{
+        struct sb_node *node = make_text(key);
+
+        if (insert(&reader, node) != node)
+                return false;
+        model_insert(node);
+        return true;
+}
+
+static bool take_text(const char *key)
+{
+        uint32_t len = (uint32_t)strlen(key), at = count_below(key, len, false);
+
+        if (at == sorted_count || compare_to(sorted[at], key, len))
+                return true;
+        if (!remove_node(&reader, sorted[at]))
+                return false;
+        model_remove(at);
+        return true;
+}
+
+/* A maker finds a key's place, and links its node there later. What others did meanwhile makes it
+ * look again. */
+static void test_a_place_that_was_found_before_is_as_good_as_one_that_is_looked_for(void)
+{
+        static const char *const before[][3] = {{0}, {"ka"}, {"ka", "kb"}, {"ka", "x"}, {"g"}};
+        /* - : removed. */
+        static const char *const meanwhile[][3] = {{0}, {"kc"}, {"ka1"}, {"k"}, {"kc", "-kc"},
+                {"-ka"}, {"-ka", "-kb"}, {"kd", "ke", "kf"}, {"l", "z"}};
+        uint32_t i, j, k;
+
+        for (i = 0; i < sizeof(before) / sizeof(*before); i++)
+                for (j = 0; j < sizeof(meanwhile) / sizeof(*meanwhile); j++) {
+                        struct sb_order_target target;
+                        struct sb_node *node, *found = NULL, *other;
+
+                        CHECK(begin(1 << 20));
+                        for (k = 0; k < 3 && before[i][k]; k++)
+                                CHECK(put_text(before[i][k]));
+                        CHECK_EQ(sb_order_prepare(&writer, "kc", 2, 0, &target), 0);
+                        node = make_text("kc");
+                        for (k = 0; k < 3 && meanwhile[j][k]; k++)
+                                if (*meanwhile[j][k] != '-')
+                                        CHECK(put_text(meanwhile[j][k]));
+                                else
+                                        CHECK(take_text(meanwhile[j][k] + 1));
+                        other = sb_order_find(&writer, "kc", 2);
+                        CHECK_EQ(sb_order_insert(&writer, node, 0, &target, &found), 0);
+                        CHECK(found == (other ? other : node));
+                        if (!other)
+                                model_insert(node);
+                        CHECK(index_is_right());
+                        unmake_bus();
+                }
+}
+
 /* There is no memory for a branch: the key is refused, a removal waits, and nothing is FROZEN. */
 static void test_without_memory_for_a_branch_nothing_changes(void)
 {
         struct sb_node *nodes[SB_BRANCH_FEW + 1], *found;
+        struct sb_order_target target;
         uint64_t offset;
         uint32_t i;
 
@@ -486,14 +544,14 @@ static void test_without_memory_for_a_branch_nothing_changes(void)
                 CHECK(insert(&writer, nodes[i]) == nodes[i]);
                 model_insert(nodes[i]);
         }
-        CHECK(sb_order_prepare(&writer, "g", 1, 0) == 0);
+        CHECK(sb_order_prepare(&writer, "g", 1, 0, &target) == 0);
         while (!sb_slab_take(&writer, SB_UNIT_NODES, sb_branch_size(SB_BRANCH_MORE), 0, &offset))
                 ;
         while (!sb_slab_take(&writer, SB_UNIT_NODES, sb_branch_size(SB_BRANCH_FEW), 0, &offset))
                 ;
-        CHECK_EQ(sb_order_prepare(&writer, "g", 1, 0), SB_E_FULL);
-        CHECK_EQ(sb_order_insert(&writer, nodes[i], 0, &found), SB_E_FULL);
-        CHECK_EQ(sb_order_prepare(&writer, "a", 1, 0), 0);
+        CHECK_EQ(sb_order_prepare(&writer, "g", 1, 0, &target), SB_E_FULL);
+        CHECK_EQ(sb_order_insert(&writer, nodes[i], 0, NULL, &found), SB_E_FULL);
+        CHECK_EQ(sb_order_prepare(&writer, "a", 1, 0, &target), 0);
         CHECK(index_is_right());
         CHECK(!remove_node(&writer, nodes[0]));
         CHECK(remove_node(&writer, nodes[1]));
@@ -766,6 +824,7 @@ int main(int argc, char **argv)
         RUN(test_a_branch_that_is_dying_is_replaced_or_dated_by_a_sweep);
         RUN(test_a_run_goes_through_more_levels_than_it_remembers);
         RUN(test_of_two_leaves_each_goes_without_memory);
+        RUN(test_a_place_that_was_found_before_is_as_good_as_one_that_is_looked_for);
         RUN(test_without_memory_for_a_branch_nothing_changes);
         RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
         RUN(test_a_walk_meets_every_key_with_its_prefix_and_no_other);

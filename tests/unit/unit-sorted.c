@@ -242,7 +242,7 @@ static void test_nodes_without_a_cell_stay_as_they_were(void)
         node->key_len = 4;
         memcpy(node->key, "k050", 4);
         sb_pin(&writer);
-        CHECK(!sb_order_insert(&writer, node, 0, &linked) && linked == node);
+        CHECK(!sb_order_insert(&writer, node, 0, NULL, &linked) && linked == node);
         sb_unpin(&writer);
         note_order();
         CHECK_EQ(node_count, 51);
