@@ -1,6 +1,6 @@
 /*
  * The log's files by their names and headers (ring/wal/wal-file.h), and a frame's bytes; no writer
- * is needed for these. What a whole log has: unit-wal.
+ * is needed for these. What a whole log has: unit-wal, unit-wal-damage.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
