@@ -151,17 +151,26 @@ static uint32_t scan_step_most(struct sb_scan *scan)
         return scan->left < scan->run_most ? (uint32_t)scan->left + 1 : scan->run_most;
 }
 
-/* From where on more nodes are taken: behind the last one that was, or where the scan stands.
- * Return: whether behind that key. */
-static bool scan_step_frontier(const struct sb_scan *scan, struct sb_node_key *ret)
+/* The last node that was taken, or 0. The guard word holds it; or, where rules alone keep the cut,
+ * this pin. */
+static uint64_t scan_step_last(const struct sb_scan *scan)
+{
+        if (!scan->past)
+                return scan->last;
+        return scan->run_count ? scan->run[scan->run_count - 1] : 0;
+}
+
+/* From where on more nodes are taken: behind @last, or where the scan stands. Return: whether
+ * behind that key. */
+static bool scan_step_frontier(const struct sb_scan *scan, uint64_t last, struct sb_node_key *ret)
 {
         const struct sb_segment *segment = &scan->bus->handle.segment;
         const struct sb_node *node;
 
-        if (!scan->last)
+        if (!last)
                 return sb_scan_position(scan, ret);
-        /* A guard word holds the node, and a key never changes. */
-        node = sb_node_at(segment, scan->last);
+        /* A key never changes. */
+        node = sb_node_at(segment, last);
         *ret = node ? sb_node_key(segment, node) : (struct sb_node_key){0};
         return true;
 }
@@ -244,19 +253,19 @@ static int scan_step_take_above(struct sb_scan *scan)
         struct sb_handle *handle = &scan->bus->handle;
         struct sb_order_run run;
         struct sb_node_key at;
-        bool after = scan_step_frontier(scan, &at);
+        uint64_t last = scan_step_last(scan);
+        bool after = scan_step_frontier(scan, last, &at);
 
         /* Keys ascend; in a damaged segment the scan could go round for ever. */
-        if (!at.bytes ||
-                (scan->last && !sb_scan_is_ahead((struct sb_node_key){.bytes = scan->from.key,
-                                                         .len = scan->from.len},
-                                       scan->from.inclusive, at.bytes, at.len))) {
+        if (!at.bytes || (last && !sb_scan_is_ahead((struct sb_node_key){.bytes = scan->from.key,
+                                                            .len = scan->from.len},
+                                          scan->from.inclusive, at.bytes, at.len))) {
                 sb_damage_note(handle);
                 sb_scan_stand_at_end(scan);
                 return SB_E_NOT_FOUND;
         }
         /* What it comes to next is not its own. */
-        if (scan->last && !sb_scan_place_in_range(scan, at.bytes, at.len)) {
+        if (last && !sb_scan_place_in_range(scan, at.bytes, at.len)) {
                 scan->run_ends = true;
                 return 0;
         }
@@ -272,10 +281,11 @@ static int scan_step_take_above(struct sb_scan *scan)
 }
 
 /* With how many nodes left it is time to take more; if there are no others, with none. The first
- * run is gone through to its end: a short scan takes no other. */
+ * run is gone through to its end: a short scan takes no other. Where rules alone keep the cut, each
+ * is. */
 static uint32_t scan_step_low(const struct sb_scan *scan)
 {
-        if (scan->run_ends || scan->runs < 2)
+        if (scan->run_ends || scan->runs < 2 || scan->past)
                 return 0;
         return scan->run_most < SB_SCAN_RUN ? scan->run_most * 3 / 8 : SB_SCAN_RUN_LOW;
 }

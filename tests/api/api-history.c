@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
@@ -512,6 +513,61 @@ static void test_a_scan_of_the_past_shows_what_rules_kept(void)
         END();
 }
 
+/* The processor's time of this thread. */
+static uint64_t cpu_now_ns(void)
+{
+        struct timespec now = {0};
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* Goes through the keys with "k". Return: the time that it took. */
+static uint64_t time_scan(const struct sb_scan_options *how, uint32_t *ret_count)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+        uint64_t began = cpu_now_ns();
+        int r = sb_scan_open_at(bus, b("k"), how, &scan);
+
+        for (*ret_count = 0; r == 0; *ret_count += r == 0) {
+                r = sb_scan_next(scan, &guard);
+                sb_guard_release(&guard);
+        }
+        return cpu_now_ns() - began;
+}
+
+/* It does not look at one many times, nor at keys behind its own. */
+static void test_a_scan_of_the_past_goes_once_over_the_keys_that_came_later(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        uint64_t now_ns, past_ns;
+        uint32_t count;
+        char key[16];
+
+        BEGIN();
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(!put("k", "then"));
+        how.cut = cut_now();
+        for (uint32_t i = 0; i < 2000; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                CHECK(!put(key, "now"));
+        }
+        for (uint32_t i = 0; i < 20000; i++) {
+                snprintf(key, sizeof(key), "l%u", i);
+                CHECK(!put(key, "now"));
+        }
+        now_ns = time_scan(NULL, &count);
+        CHECK_EQ(count, 2001);
+        for (how.limit = 0; how.limit < 4; how.limit++) {
+                past_ns = time_scan(&how, &count);
+                CHECK_EQ(count, 1);
+                /* At one look for each, about as long; with few nodes at a time some five times. */
+                CHECK(past_ns < 20 * now_ns);
+        }
+        END();
+}
+
 static void test_a_long_history_comes_whole_and_in_both_orders(void)
 {
         sb_auto(sb_history_closep) struct sb_history *walk = NULL;
@@ -853,6 +909,7 @@ int main(int argc, char **argv)
         RUN(test_a_batch_of_the_past_that_outlasts_its_rule_ends_at_the_last_whole_key);
         RUN(test_a_scan_of_the_past_says_whether_the_oldest_version_left_is_a_delete);
         RUN(test_a_scan_of_the_past_shows_what_rules_kept);
+        RUN(test_a_scan_of_the_past_goes_once_over_the_keys_that_came_later);
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
         RUN(test_a_version_that_is_there_twice_is_listed_once);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
