@@ -247,6 +247,15 @@ static void scan_step_add_run(struct sb_scan *scan, const struct sb_order_run *r
                 scan_step_fetch_version(scan, i);
 }
 
+/* A key does not come behind the one before: in a damaged segment the scan could go round for ever.
+ * Return: SB_E_NOT_FOUND. */
+static int scan_step_end_in_damage(struct sb_scan *scan)
+{
+        sb_damage_note(&scan->bus->handle);
+        sb_scan_stand_at_end(scan);
+        return SB_E_NOT_FOUND;
+}
+
 /* Take nodes behind those that were taken. Return: 0; SB_E_NOT_FOUND: the index is damaged. */
 static int scan_step_take_above(struct sb_scan *scan)
 {
@@ -256,14 +265,10 @@ static int scan_step_take_above(struct sb_scan *scan)
         uint64_t last = scan_step_last(scan);
         bool after = scan_step_frontier(scan, last, &at);
 
-        /* Keys ascend; in a damaged segment the scan could go round for ever. */
         if (!at.bytes || (last && !sb_scan_is_ahead((struct sb_node_key){.bytes = scan->from.key,
                                                             .len = scan->from.len},
-                                          scan->from.inclusive, at.bytes, at.len))) {
-                sb_damage_note(handle);
-                sb_scan_stand_at_end(scan);
-                return SB_E_NOT_FOUND;
-        }
+                                          scan->from.inclusive, at.bytes, at.len)))
+                return scan_step_end_in_damage(scan);
         /* What it comes to next is not its own. */
         if (last && !sb_scan_place_in_range(scan, at.bytes, at.len)) {
                 scan->run_ends = true;
@@ -314,6 +319,15 @@ static int scan_step_end(struct sb_scan *scan, const struct sb_write_set_entry *
         return SB_E_NOT_FOUND;
 }
 
+/* Whether a node's key comes behind where the scan stands, or the index is damaged. */
+static bool scan_step_is_ahead(const struct sb_scan *scan, const struct sb_node *node)
+{
+        struct sb_node_key key = sb_node_key(&scan->bus->handle.segment, node), at;
+        bool after = sb_scan_position(scan, &at);
+
+        return key.bytes && sb_scan_is_ahead(at, after, key.bytes, key.len);
+}
+
 /* Go from where the scan stands to the first key in range with a value at the cut. Call it under a
  * pin. @entry: the next entry of the write set in range, or NULL. Return: 0: the scan stands at the
  * key's node; IN_WRITE_SET: it stands behind the entry; SB_E_NOT_FOUND: at the end; AGAIN. */
@@ -353,27 +367,34 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                         .len = SB_SHAPE_KEY_LEN(sb_version_shape(&handle->segment, *ret_version))};
                 if (!sb_scan_place_in_range(scan, key.bytes, key.len))
                         return scan_step_end(scan, entry);
+                after = sb_scan_position(scan, &at);
                 if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
+                        if (!sb_scan_is_ahead(at, after, key.bytes, key.len))
+                                return scan_step_end_in_damage(scan);
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         sb_scan_place_forget(scan);
                         return AGAIN;
                 }
                 /* An entry of the write set with the same key may have been given. */
-                after = sb_scan_position(scan, &at);
                 if (scan->reader.txn && !sb_scan_is_ahead(at, after, key.bytes, key.len)) {
                         scan->run_at++;
                         continue;
                 }
                 if (scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         return scan_step_stand_behind_entry(scan, entry->value, node);
+                if (scan->past && !scan_step_is_ahead(scan, node))
+                        return scan_step_end_in_damage(scan);
                 scan->run_at++;
                 sb_scan_stand_at_node(scan, node);
                 scan_step_set_short(scan);
                 return 0;
         }
+        if (!scan->past)
+                return AGAIN;
         /* Where rules alone keep the cut, the nodes were taken under this pin. */
-        if (scan->past && node)
-                sb_scan_stand_at_node(scan, node);
+        if (!node || !scan_step_is_ahead(scan, node))
+                return scan_step_end_in_damage(scan);
+        sb_scan_stand_at_node(scan, node);
         return AGAIN;
 }
 

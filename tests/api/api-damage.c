@@ -1,6 +1,7 @@
 /* A bus whose memory a process has scribbled over: calls end, and say -EIO where damage keeps them
  * from knowing the answer. SIGALRM ends a test that does not. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "shm/keys/branch.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/pin.h"
 #include "tests/api/world.h"
@@ -98,6 +100,78 @@ static void test_a_scan_in_an_index_that_goes_round_ends(void)
         /* The keys have no value at this cut: the scan gives none, and goes on inside one call. */
         CHECK_EQ(scan_through(txn), -EIO);
         CHECK(!sb_txn_end(txn));
+        END();
+}
+
+/* In the branch above @key, the slot that leads to it leads to @other from now on. */
+static void lead_to(const char *key, const void *other, uint32_t other_len)
+{
+        struct sb_handle *handle = &bus->handle;
+        uint64_t leaf = sb_offset_of(&handle->segment, node_of(key)), word;
+        struct sb_word64 *slot = &handle->segment.super->order;
+        struct sb_branch_view view;
+        struct sb_node *node;
+        uint32_t depth = 0;
+
+        sb_pin(handle);
+        word = sb_load_relaxed(slot);
+        while ((word & SB_OFFSET_MASK) != leaf) {
+                CHECK(sb_branch_view(&handle->segment, word, depth, &view));
+                slot = sb_branch_slot(handle, &view,
+                        sb_branch_symbol(
+                                (const unsigned char *)key, (uint32_t)strlen(key), view.depth),
+                        &word);
+                CHECK(slot);
+                depth = view.depth + 1;
+        }
+        node = sb_order_find(handle, other, other_len);
+        CHECK(node);
+        sb_store_relaxed(
+                slot, SB_SLOT_TO(word, sb_offset_of(&handle->segment, node) | SB_SLOT_LEAF));
+        sb_unpin(handle);
+}
+
+/* A scan passes over the bus's own keys. One of them lies behind all others. */
+static void test_a_scan_over_the_buss_own_keys_that_do_not_lie_together_ends(void)
+{
+        static const char own[] = SB_RESERVED_KEEP "Pk";
+        const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
+
+        BEGIN();
+        CHECK_EQ(sb_keep(bus, b("k"), SB_PREFIX, &rule), 0);
+        CHECK_EQ(sb_set(bus, b("k"), b("value"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("z"), b("value"), NULL, NULL), 0);
+        lead_to("z", own, sizeof(own) - 1);
+        CHECK_EQ(scan_through(NULL), -EIO);
+        END();
+}
+
+/* A scan of the past comes to a key that lies behind others, and before them. */
+static void test_a_scan_of_the_past_in_an_index_without_order_ends(void)
+{
+        const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
+        struct sb_scan_options how = {.size = sizeof(how)};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        uint32_t count = 0;
+        char key[8];
+        int r;
+
+        BEGIN();
+        CHECK_EQ(sb_keep(bus, b("k"), SB_PREFIX, &rule), 0);
+        CHECK_EQ(sb_set(bus, b("k00"), b("value"), NULL, NULL), 0);
+        CHECK_EQ(sb_cut_at(bus, UINT64_MAX, &how.cut), 0);
+        for (uint32_t i = 1; i < 40; i++) {
+                snprintf(key, sizeof(key), "k%02u", i);
+                CHECK_EQ(sb_set(bus, b(key), b("value"), NULL, NULL), 0);
+        }
+        lead_to("k20", "k00", 3);
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        while ((r = sb_scan_next(scan, &guard)) == 0 && ++count < 100)
+                sb_guard_release(&guard);
+        CHECK_EQ(r, -EIO);
+        CHECK_EQ(count, 1);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -219,6 +293,8 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_scan_in_an_index_that_goes_round_ends);
+        RUN(test_a_scan_over_the_buss_own_keys_that_do_not_lie_together_ends);
+        RUN(test_a_scan_of_the_past_in_an_index_without_order_ends);
         RUN(test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_scan_gives_no_key_that_is_damaged);
