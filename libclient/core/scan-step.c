@@ -274,6 +274,12 @@ static int scan_step_take_above(struct sb_scan *scan)
                 scan->run_ends = true;
                 return 0;
         }
+        /* Some of the bus's own keys never have a value: all of them are passed over together. */
+        if (last && !scan->reserved && sb_reserved_is(at.bytes, at.len)) {
+                at = (struct sb_node_key){
+                        .bytes = (const unsigned char *)SB_RESERVED_END, .len = SB_RESERVED_LEN};
+                after = false;
+        }
         sb_scan_bound_set(&scan->from, at.bytes, at.len, after);
         sb_order_take_run(handle, at.bytes, at.len, !after, false, scan_step_most(scan), &run);
         scan->runs++;

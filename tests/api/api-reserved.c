@@ -2,6 +2,7 @@
  * forges, changes or drops a mark or a rule but by the calls for marks and rules. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -316,6 +317,47 @@ static void test_misuse_comes_first_and_detached_behind(void)
         END();
 }
 
+/* The least time of many scans that give one key. */
+static uint64_t time_scans(void)
+{
+        uint64_t least_ns = UINT64_MAX, began_ns, took_ns;
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+
+        for (uint32_t i = 0; i < 500; i++) {
+                began_ns = now_ns();
+                if (sb_scan_open(bus, NULL, none, &scan) != 0 || sb_scan_next(scan, &guard) != 0)
+                        return UINT64_MAX;
+                sb_guard_release(&guard);
+                sb_scan_close(scan);
+                took_ns = now_ns() - began_ns;
+                least_ns = took_ns < least_ns ? took_ns : least_ns;
+        }
+        return least_ns;
+}
+
+/* Each prefix that is watched has a key of the bus's own, without a value. */
+static void test_a_scan_passes_over_many_of_the_buss_own_keys_as_over_few(void)
+{
+        struct sb_watch *watches[400] = {0};
+        uint64_t few_ns = 0, many_ns;
+        char prefix[16];
+
+        WORLD_BEGIN(16 * MIB); /* no mark, no rule */
+        CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);
+        for (uint32_t i = 0; i < 400; i++) {
+                snprintf(prefix, sizeof(prefix), "prefix/%u", i);
+                CHECK_EQ(sb_watch_open(bus, b(prefix), SB_PREFIX, SB_ANY_REV, &watches[i]), 0);
+                if (i == 20)
+                        few_ns = time_scans();
+        }
+        many_ns = time_scans();
+        CHECK(few_ns != UINT64_MAX && many_ns < 3 * few_ns);
+        for (uint32_t i = 0; i < 400; i++)
+                CHECK(!sb_watch_close(watches[i]));
+        WORLD_END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -326,5 +368,6 @@ int main(int argc, char **argv)
         RUN(test_keys_beside_them_are_like_any_other);
         RUN(test_the_buss_own_keys_are_read_as_others_are);
         RUN(test_misuse_comes_first_and_detached_behind);
+        RUN(test_a_scan_passes_over_many_of_the_buss_own_keys_as_over_few);
         return test_end();
 }
