@@ -40,10 +40,12 @@
 
 /* So many keys before its own step a key's memory is fetched. With about NODES_AHEAD left a scan
  * takes more. */
-#define NODES_AHEAD    44u
-#define CELLS_AHEAD    24u
-#define VERSIONS_AHEAD 12u
-#define AGAIN          (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+#define NODES_AHEAD 44u
+#ifndef SB_SCAN_CELLS_AHEAD
+#define SB_SCAN_CELLS_AHEAD    24u
+#define SB_SCAN_VERSIONS_AHEAD 12u
+#endif
+#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #ifndef SB_SCAN_FIRST_RUN
 #define SB_SCAN_FIRST_RUN 12u /* nodes that a scan takes at first */
 #endif
@@ -215,10 +217,10 @@ static inline __attribute__((always_inline)) void scan_step_fetch(struct sb_scan
 
         if (SB_LIKELY(left > NODES_AHEAD))
                 scan_step_fetch_node(scan, at + NODES_AHEAD);
-        if (SB_LIKELY(left > CELLS_AHEAD))
-                scan_step_fetch_cell(scan, at + CELLS_AHEAD);
-        if (SB_LIKELY(left > VERSIONS_AHEAD))
-                scan_step_fetch_version(scan, at + VERSIONS_AHEAD);
+        if (SB_LIKELY(left > SB_SCAN_CELLS_AHEAD))
+                scan_step_fetch_cell(scan, at + SB_SCAN_CELLS_AHEAD);
+        if (SB_LIKELY(left > SB_SCAN_VERSIONS_AHEAD))
+                scan_step_fetch_version(scan, at + SB_SCAN_VERSIONS_AHEAD);
 }
 
 static uint32_t scan_step_least(uint32_t a, uint32_t b)
@@ -241,9 +243,9 @@ static void scan_step_add_run(struct sb_scan *scan, const struct sb_order_run *r
         scan->run_count = count;
         for (i = rest; i < scan_step_least(count, NODES_AHEAD); i++)
                 scan_step_fetch_node(scan, i);
-        for (i = rest; i < scan_step_least(count, CELLS_AHEAD); i++)
+        for (i = rest; i < scan_step_least(count, SB_SCAN_CELLS_AHEAD); i++)
                 scan_step_fetch_cell(scan, i);
-        for (i = rest; i < scan_step_least(count, VERSIONS_AHEAD); i++)
+        for (i = rest; i < scan_step_least(count, SB_SCAN_VERSIONS_AHEAD); i++)
                 scan_step_fetch_version(scan, i);
 }
 

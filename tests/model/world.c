@@ -56,6 +56,11 @@ uint32_t sb_model_branch_few(void)
         return spec()->slots ? spec()->slots : 2;
 }
 
+uint32_t sb_model_scan_first(void)
+{
+        return spec()->ahead ? spec()->ahead : 1;
+}
+
 uint32_t sb_model_slab_takes(void)
 {
         return spec()->takes ? spec()->takes : 1;

@@ -233,6 +233,7 @@ struct world_spec {
         bool away;
         bool short_keys;       /* too short for the short ways here (meson.build) */
         uint32_t takes;        /* blocks that a client takes out of a slab at once [1] */
+        uint32_t ahead;        /* nodes that a scan takes at first [1]; 3 at most */
         uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;

@@ -19,6 +19,7 @@ int sb_model_memcmp(const void *a, const void *b, size_t len);
 void sb_model_block(uint64_t offset, uint64_t size, int allocated);
 uint32_t sb_model_slab_takes(void); /* the scenario's */
 uint32_t sb_model_branch_few(void);
+uint32_t sb_model_scan_first(void);
 void sb_model_unchecked_begin(void);
 void sb_model_unchecked_end(void);
 
