@@ -5,10 +5,7 @@
  * before the pin ends. A long way over keys without one pins anew now and then. The write set is
  * asked first: its next entry is where the way ends at the latest.
  *
- * Upwards a scan takes nodes ahead of its steps: each step fetches the memory of later ones. No pin
- * holds these nodes. One of a key with a value in the cut stays. Any other one may leave the index,
- * and its block may serve anything; but no cell leads to a version in the cut that names it. So a
- * step reads a number there, and believes the cell's version alone.
+ * Upwards a step goes by nodes that were taken ahead (scan-ahead.h).
  *
  * Always true: after each read the step asks whether the cut still stands. So what it gives was
  * there in the cut, and what it passed over was not.
@@ -17,6 +14,7 @@
 
 #include <string.h>
 
+#include "libclient/core/scan-ahead.h"
 #include "libclient/core/watches.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
@@ -38,17 +36,7 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-/* So many keys before its own step a key's memory is fetched. With about NODES_AHEAD left a scan
- * takes more. */
-#define NODES_AHEAD 44u
-#ifndef SB_SCAN_CELLS_AHEAD
-#define SB_SCAN_CELLS_AHEAD    24u
-#define SB_SCAN_VERSIONS_AHEAD 12u
-#endif
-#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
-#ifndef SB_SCAN_FIRST_RUN
-#define SB_SCAN_FIRST_RUN 12u /* nodes that a scan takes at first */
-#endif
+#define AGAIN        (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #define IN_WRITE_SET (-2) /* an entry of the write set comes first; never leaves this file */
 /* Keys to pass over under one pin, so that a walk over dead keys holds up no memory. */
 #ifndef SB_SCAN_STEPS_MAX
@@ -138,184 +126,6 @@ static int scan_step_stand_behind_entry(
         return IN_WRITE_SET;
 }
 
-/* How many nodes to take at once: at first few, or as many as the caller asks for; then twice as
- * many each time, so that a scan takes no more in vain than it gave. Where rules alone keep the cut
- * few, always, since no key has to stay for the next step. */
-static uint32_t scan_step_most(struct sb_scan *scan)
-{
-        uint32_t most = SB_SCAN_FIRST_RUN;
-
-        if (!scan->past && scan->runs)
-                most = 2 * scan->run_most;
-        else if (!scan->past && scan->wished > SB_SCAN_FIRST_RUN - 2)
-                most = scan->wished + 2;
-        scan->run_most = most < SB_SCAN_RUN ? most : SB_SCAN_RUN;
-        return scan->left < scan->run_most ? (uint32_t)scan->left + 1 : scan->run_most;
-}
-
-/* The last node that was taken, or 0. The guard word holds it; or, where rules alone keep the cut,
- * this pin. */
-static uint64_t scan_step_last(const struct sb_scan *scan)
-{
-        if (!scan->past)
-                return scan->last;
-        return scan->run_count ? scan->run[scan->run_count - 1] : 0;
-}
-
-/* From where on more nodes are taken: behind @last, or where the scan stands. Return: whether
- * behind that key. */
-static bool scan_step_frontier(const struct sb_scan *scan, uint64_t last, struct sb_node_key *ret)
-{
-        const struct sb_segment *segment = &scan->bus->handle.segment;
-        const struct sb_node *node;
-
-        if (!last)
-                return sb_scan_position(scan, ret);
-        /* A key never changes. */
-        node = sb_node_at(segment, last);
-        *ret = node ? sb_node_key(segment, node) : (struct sb_node_key){0};
-        return true;
-}
-
-/* Three steps by which the memory of a key comes, each when that of the one before is there: of its
- * node, of its cell, of its version. The node may have left the index, and be free memory: then its
- * cell is any. */
-static inline void scan_step_fetch_node(const struct sb_scan *scan, uint32_t at)
-{
-        sb_prefetch_later(scan->bus->handle.segment.base + scan->run[at]);
-}
-static inline struct sb_word64 **scan_step_cell(struct sb_scan *scan, uint32_t at)
-{
-        return &scan->cell[(scan->before + at) % SB_SCAN_CELLS];
-}
-static inline void scan_step_fetch_cell(struct sb_scan *scan, uint32_t at)
-{
-        const struct sb_segment *segment = &scan->bus->handle.segment;
-        const struct sb_node *node = (const void *)(segment->base + scan->run[at]);
-
-        sb_model_unchecked_begin();
-        /* A:publish. */
-        *scan_step_cell(scan, at) = sb_cell_at(segment, sb_load_acquire(&node->cell));
-        sb_model_unchecked_end();
-        sb_prefetch_later(*scan_step_cell(scan, at));
-}
-static inline void scan_step_fetch_version(struct sb_scan *scan, uint32_t at)
-{
-        const struct sb_segment *segment = &scan->bus->handle.segment;
-        const struct sb_word64 *cell = *scan_step_cell(scan, at);
-        /* Relaxed: a hint. */
-        uint64_t offset = cell ? sb_load_relaxed(cell) & SB_OFFSET_MASK : 0;
-
-        sb_prefetch_later(segment->base + offset);
-        sb_prefetch_later(segment->base + offset + SB_LINE);
-}
-
-/* Before the step to the next key: what later steps read. */
-static inline __attribute__((always_inline)) void scan_step_fetch(struct sb_scan *scan)
-{
-        uint32_t at = scan->run_at, left = scan->run_count - at;
-
-        if (SB_LIKELY(left > NODES_AHEAD))
-                scan_step_fetch_node(scan, at + NODES_AHEAD);
-        if (SB_LIKELY(left > SB_SCAN_CELLS_AHEAD))
-                scan_step_fetch_cell(scan, at + SB_SCAN_CELLS_AHEAD);
-        if (SB_LIKELY(left > SB_SCAN_VERSIONS_AHEAD))
-                scan_step_fetch_version(scan, at + SB_SCAN_VERSIONS_AHEAD);
-}
-
-static uint32_t scan_step_least(uint32_t a, uint32_t b)
-{
-        return a < b ? a : b;
-}
-
-/* Add the nodes of @run to those that come next, and fetch what steps would have fetched already.
- */
-static void scan_step_add_run(struct sb_scan *scan, const struct sb_order_run *run)
-{
-        const struct sb_segment *segment = &scan->bus->handle.segment;
-        uint32_t rest = scan->run_count - scan->run_at, count = rest + run->count, i;
-
-        memmove(scan->run, scan->run + scan->run_at, rest * sizeof(*scan->run));
-        for (i = rest; i < count; i++)
-                scan->run[i] = sb_offset_of(segment, run->node[i - rest]);
-        scan->before += scan->run_at;
-        scan->run_at = 0;
-        scan->run_count = count;
-        for (i = rest; i < scan_step_least(count, NODES_AHEAD); i++)
-                scan_step_fetch_node(scan, i);
-        for (i = rest; i < scan_step_least(count, SB_SCAN_CELLS_AHEAD); i++)
-                scan_step_fetch_cell(scan, i);
-        for (i = rest; i < scan_step_least(count, SB_SCAN_VERSIONS_AHEAD); i++)
-                scan_step_fetch_version(scan, i);
-}
-
-/* A key does not come behind the one before: in a damaged segment the scan could go round for ever.
- * Return: SB_E_NOT_FOUND. */
-static int scan_step_end_in_damage(struct sb_scan *scan)
-{
-        sb_damage_note(&scan->bus->handle);
-        sb_scan_stand_at_end(scan);
-        return SB_E_NOT_FOUND;
-}
-
-/* Take nodes behind those that were taken. Return: 0; SB_E_NOT_FOUND: the index is damaged. */
-static int scan_step_take_above(struct sb_scan *scan)
-{
-        struct sb_handle *handle = &scan->bus->handle;
-        struct sb_order_run run;
-        struct sb_node_key at;
-        uint64_t last = scan_step_last(scan);
-        bool after = scan_step_frontier(scan, last, &at);
-
-        if (!at.bytes || (last && !sb_scan_is_ahead((struct sb_node_key){.bytes = scan->from.key,
-                                                            .len = scan->from.len},
-                                          scan->from.inclusive, at.bytes, at.len)))
-                return scan_step_end_in_damage(scan);
-        /* What it comes to next is not its own. */
-        if (last && !sb_scan_place_in_range(scan, at.bytes, at.len)) {
-                scan->run_ends = true;
-                return 0;
-        }
-        /* Some of the bus's own keys never have a value: all of them are passed over together. */
-        if (last && !scan->reserved && sb_reserved_is(at.bytes, at.len)) {
-                at = (struct sb_node_key){
-                        .bytes = (const unsigned char *)SB_RESERVED_END, .len = SB_RESERVED_LEN};
-                after = false;
-        }
-        sb_scan_bound_set(&scan->from, at.bytes, at.len, after);
-        sb_order_take_run(handle, at.bytes, at.len, !after, false, scan_step_most(scan), &run);
-        scan->runs++;
-        scan->run_ends = !run.more || !run.count;
-        if (run.count && !scan->past)
-                sb_scan_place_hold_last(
-                        scan, sb_offset_of(&handle->segment, run.node[run.count - 1]));
-        scan_step_add_run(scan, &run);
-        return 0;
-}
-
-/* With how many nodes left it is time to take more; if there are no others, with none. The first
- * run is gone through to its end: a short scan takes no other. Where rules alone keep the cut, each
- * is. */
-static uint32_t scan_step_low(const struct sb_scan *scan)
-{
-        if (scan->run_ends || scan->runs < 2 || scan->past)
-                return 0;
-        return scan->run_most < SB_SCAN_RUN ? scan->run_most * 3 / 8 : SB_SCAN_RUN_LOW;
-}
-
-/* How far steps may go the short way: up to where more nodes have to be taken, or the limit. */
-static void scan_step_set_short(struct sb_scan *scan)
-{
-        uint64_t left = scan->run_count - scan->run_at;
-        uint32_t low = scan_step_low(scan);
-
-        if (!scan->plain)
-                return;
-        left = left > low ? left - low : 0;
-        /* The limit has not counted this step yet. */
-        scan->short_to = scan->run_at + (uint32_t)(left < scan->left - 1 ? left : scan->left - 1);
-}
-
 /* There is no key any more. Return: IN_WRITE_SET, SB_E_NOT_FOUND. */
 static int scan_step_end(struct sb_scan *scan, const struct sb_write_set_entry *entry)
 {
@@ -354,19 +164,19 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 struct sb_node_key key, at;
                 bool after;
 
-                if (!scan->run_ends && scan->run_count - scan->run_at <= scan_step_low(scan)) {
-                        int r = scan_step_take_above(scan);
+                if (!scan->run_ends && scan->run_count - scan->run_at <= sb_scan_ahead_low(scan)) {
+                        int r = sb_scan_ahead_take(scan);
 
                         if (r)
                                 return r;
                 }
                 if (scan->run_at == scan->run_count)
                         return scan_step_end(scan, entry);
-                scan_step_fetch(scan);
+                sb_scan_ahead_fetch(scan);
                 node = sb_node_at(&handle->segment, scan->run[scan->run_at]);
-                *ret_version =
-                        node ? scan_step_version_of(scan, node, *scan_step_cell(scan, scan->run_at))
-                             : NULL;
+                *ret_version = node ? scan_step_version_of(
+                                              scan, node, *sb_scan_ahead_cell(scan, scan->run_at))
+                                    : NULL;
                 if (!*ret_version) {
                         scan->run_at++;
                         continue;
@@ -378,7 +188,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 after = sb_scan_position(scan, &at);
                 if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
                         if (!sb_scan_is_ahead(at, after, key.bytes, key.len))
-                                return scan_step_end_in_damage(scan);
+                                return sb_scan_end_in_damage(scan);
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         sb_scan_place_forget(scan);
                         return AGAIN;
@@ -391,17 +201,17 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 if (scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         return scan_step_stand_behind_entry(scan, entry->value, node);
                 if (scan->past && !scan_step_is_ahead(scan, node))
-                        return scan_step_end_in_damage(scan);
+                        return sb_scan_end_in_damage(scan);
                 scan->run_at++;
                 sb_scan_stand_at_node(scan, node);
-                scan_step_set_short(scan);
+                sb_scan_ahead_set_short(scan);
                 return 0;
         }
         if (!scan->past)
                 return AGAIN;
         /* Where rules alone keep the cut, the nodes were taken under this pin. */
         if (!node || !scan_step_is_ahead(scan, node))
-                return scan_step_end_in_damage(scan);
+                return sb_scan_end_in_damage(scan);
         sb_scan_stand_at_node(scan, node);
         return AGAIN;
 }
@@ -611,8 +421,9 @@ static bool scan_step_noted(int r)
 static inline __attribute__((always_inline)) struct sb_version *scan_step_plain(
         struct sb_scan *scan, uint64_t *ret_shape)
 {
-        struct sb_version *version = sb_find_plain_in_cell(&scan->bus->handle,
-                *scan_step_cell(scan, scan->run_at), scan->run[scan->run_at], scan->cut, ret_shape);
+        struct sb_version *version =
+                sb_find_plain_in_cell(&scan->bus->handle, *sb_scan_ahead_cell(scan, scan->run_at),
+                        scan->run[scan->run_at], scan->cut, ret_shape);
 
         /* The version has its node's key: the node is not read for it. */
         if (SB_UNLIKELY(!version) ||
@@ -635,7 +446,7 @@ bool sb_scan_step_short(struct sb_scan *scan, struct sb_guard *ret_guard)
                 return false;
         guard = sb_bus_guard_first(bus);
         sb_pin(handle);
-        scan_step_fetch(scan);
+        sb_scan_ahead_fetch(scan);
         version = scan_step_plain(scan, &shape);
         if (SB_UNLIKELY(!version)) {
                 sb_unpin(handle);
