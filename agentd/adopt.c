@@ -22,6 +22,7 @@
 #include "agentd/log.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
+#include "ring/attach/map.h"
 #include "shm/base/word.h"
 #include "shm/history/times.h"
 #include "shm/layout/record.h"
@@ -36,10 +37,10 @@
 
 static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_segment *ret)
 {
-        void *base = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+        void *base = sb_map_segment(memory->fd, memory->size);
         int r;
 
-        if (base == MAP_FAILED) {
+        if (!base) {
                 sb_log("the engine cannot map the segment: %s", strerror(errno));
                 return SB_ENGINE_FAILED;
         }

@@ -24,12 +24,13 @@
 
 #include "agentd/log.h"
 #include "ring/attach/limit.h"
+#include "ring/attach/map.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-#define HUGE_PAGE (UINT64_C(2) << 20)
+#define HUGE_PAGE SB_MAP_HUGE_PAGE
 #define PART_MIN  (UINT64_C(64) << 20) /* of the memory that one thread makes present */
 #define PARTS_MAX 16u
 #ifndef MFD_HUGE_2MB
@@ -38,27 +39,42 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-static void *memory_map(int fd, uint64_t size)
-{
-        void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-        return base == MAP_FAILED ? NULL : base;
-}
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 /* A part of the map, and how it went: 0, -errno. */
 struct memory_part {
         unsigned char *base;
         uint64_t size;
         pthread_t thread;
-        bool own; /* it has a thread of its own */
+        bool own;        /* it has a thread of its own */
+        bool join;       /* its pages are to be joined to huge ones */
+        uint64_t joined; /* bytes that were */
         int r;
 };
+
+/* Have the kernel put ordinary memory into huge pages: of each the first small page, which makes it
+ * present, and then the whole. That clears as much as it would anyway, in fewer faults. It needs
+ * Linux 6.1, and asks nothing of the machine's settings but that they do not deny it. */
+static void memory_join_part(struct memory_part *part)
+{
+        uint64_t small = (uint64_t)sysconf(_SC_PAGESIZE), at;
+
+        for (at = 0; at + HUGE_PAGE <= part->size; at += HUGE_PAGE)
+                if (madvise(part->base + at, small, MADV_POPULATE_WRITE) == 0 &&
+                        madvise(part->base + at, HUGE_PAGE, MADV_COLLAPSE) == 0)
+                        part->joined += HUGE_PAGE;
+                else if (errno != EAGAIN && errno != EBUSY)
+                        return;
+}
 
 static void *memory_populate_part(void *context)
 {
         struct memory_part *part = context;
 
+        if (part->join)
+                memory_join_part(part);
         do
                 part->r = madvise(part->base, part->size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
         while (part->r == -EINTR || part->r == -EAGAIN);
@@ -81,9 +97,11 @@ static uint32_t memory_parts(uint64_t size)
 }
 
 /* Make every page of the map present: each processor a part, for the kernel clears them, and that
- * is most of the time that an empty bus takes to start. The threads end in here. Return: 0, -errno.
+ * is most of the time that an empty bus takes to start. The threads end in here. @ret_joined: so
+ * many
+ * bytes are in huge pages; NULL: none are to be. Return: 0, -errno.
  */
-static int memory_populate(int fd, void *base, uint64_t size)
+static int memory_populate(int fd, void *base, uint64_t size, uint64_t *ret_joined)
 {
         struct memory_part parts[PARTS_MAX] = {0};
         uint32_t count = memory_parts(size), i;
@@ -93,6 +111,7 @@ static int memory_populate(int fd, void *base, uint64_t size)
         for (i = count; i-- > 0;) {
                 parts[i].base = (unsigned char *)base + i * share;
                 parts[i].size = i + 1 == count ? size - i * share : share;
+                parts[i].join = ret_joined;
                 /* The first part is this thread's, and so is one that gets no thread. */
                 parts[i].own = i && !pthread_create(&parts[i].thread, NULL, memory_populate_part,
                                             &parts[i]);
@@ -104,6 +123,8 @@ static int memory_populate(int fd, void *base, uint64_t size)
                         pthread_join(parts[i].thread, NULL);
                 if (!r)
                         r = parts[i].r;
+                if (ret_joined)
+                        *ret_joined += parts[i].joined;
         }
         if (r != -EINVAL)
                 return r == -EFAULT || r == -EHWPOISON ? -ENOMEM : r;
@@ -112,9 +133,9 @@ static int memory_populate(int fd, void *base, uint64_t size)
 }
 
 /* Make a memfd of @geometry->size bytes: sealed, populated and formatted. *ret_base: its map.
- * Return: 0, -errno. */
-static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
-        struct sb_memory *ret, void **ret_base)
+ * @ret_joined: as in memory_populate(). Return: 0, -errno. */
+static int memory_make_memfd(unsigned memfd_flags, const struct sb_geometry *geometry,
+        struct sb_memory *ret, void **ret_base, uint64_t *ret_joined)
 {
         struct sb_memory memory = {.size = geometry->size,
                 .page_size = (uint64_t)sysconf(_SC_PAGESIZE),
@@ -134,20 +155,20 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
                 goto failed;
         if (fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 goto failed;
-        base = memory_map(memory.fd, memory.size);
+        base = sb_map_segment(memory.fd, memory.size);
         if (!base)
                 goto failed;
-        if (advise)
-                (void)madvise(base, memory.size,
-                        MADV_HUGEPAGE); /* where the machine allows huge pages for shared memory */
-        errno = -memory_populate(memory.fd, base, memory.size);
+        if (ret_joined)
+                /* Before Linux 6.1: where the machine allows it for shared memory. */
+                (void)madvise(base, memory.size, MADV_HUGEPAGE);
+        errno = -memory_populate(memory.fd, base, memory.size, ret_joined);
         if (errno)
                 goto failed;
         if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
                 goto failed;
         sb_segment_format(
                 base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
-        memory.super = memory_map(memory.fd, memory.page_size);
+        memory.super = sb_map_segment(memory.fd, memory.page_size);
         if (!memory.super)
                 goto failed;
         *ret = memory;
@@ -240,8 +261,8 @@ static void memory_write_remedy(uint64_t size, char *ret, size_t ret_size)
                 total - free + needed > total ? total - free + needed : total + needed);
 }
 
-/* Make the segment in huge pages. Return: 0; 1: not possible, and plain pages may be tried; -1: not
- * possible, and the reason was logged. */
+/* Make the segment in pages of 2 MiB that the machine has set aside. Return: 0; 1: not possible,
+ * and others may be tried; -1: not possible, and the reason was logged. */
 static int memory_make_huge(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
         struct sb_geometry geometry;
@@ -250,25 +271,38 @@ static int memory_make_huge(const struct sb_config *config, struct sb_memory *re
 
         r = sb_config_fit(config, HUGE_PAGE, &geometry);
         if (!r)
-                r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret, ret_base);
+                r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, &geometry, ret, ret_base, NULL);
         if (!r)
                 return 0;
+        if (config->hugepages != SB_HUGEPAGES_REQUIRE)
+                return 1;
         memory_write_remedy(geometry.size, remedy, sizeof(remedy));
-        if (config->hugepages == SB_HUGEPAGES_REQUIRE) {
-                sb_log("no huge pages for %" PRIu64
-                       " bytes (%s). %s, or start without --hugepages require",
-                        geometry.size, strerror(-r), remedy);
-                return -1;
-        }
-        sb_log("warning: using 4 KiB pages, which makes lookups in a large bus slower by about a "
+        sb_log("no huge pages for %" PRIu64 " bytes (%s). %s, or start without --hugepages require",
+                geometry.size, strerror(-r), remedy);
+        return -1;
+}
+
+/* Warn where more than the rest behind the last huge page is in small ones. */
+static void memory_warn_of_small(uint64_t size, uint64_t joined)
+{
+        char remedy[192], part[64] = "";
+
+        if (size - joined < HUGE_PAGE)
+                return;
+        memory_write_remedy((size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, remedy, sizeof(remedy));
+        if (joined)
+                snprintf(part, sizeof(part), " for %" PRIu64 " %% of it",
+                        (size - joined) * 100 / size);
+        sb_log("warning: using 4 KiB pages%s, which makes lookups in a large bus slower by about a "
                "quarter. %s",
-                remedy);
-        return 1;
+                part, remedy);
 }
 
 int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base)
 {
+        const bool wanted = config->hugepages == SB_HUGEPAGES_AUTO;
         struct sb_geometry geometry;
+        uint64_t joined = 0;
         int r;
 
         if (config->hugepages != SB_HUGEPAGES_OFF) {
@@ -280,13 +314,15 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void *
         if (!r) {
                 if (!memory_suffices(geometry.size))
                         return -1;
-                r = memory_make_memfd(
-                        0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret, ret_base);
+                r = memory_make_memfd(0, &geometry, ret, ret_base, wanted ? &joined : NULL);
         }
-        if (!r)
-                return 0;
-        memory_say_failed(config->size, r);
-        return -1;
+        if (r) {
+                memory_say_failed(config->size, r);
+                return -1;
+        }
+        if (wanted)
+                memory_warn_of_small(geometry.size, joined);
+        return 0;
 }
 
 void sb_memory_drop(struct sb_memory *memory)

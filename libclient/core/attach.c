@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ring/attach/map.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
@@ -139,8 +140,8 @@ static int attach_map(const struct sb_hello_answer *answer, int memfd, struct sb
         r = sb_os_register();
         if (r)
                 return r;
-        base = mmap(NULL, answer->size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-        if (base == MAP_FAILED)
+        base = sb_map_segment(memfd, answer->size);
+        if (!base)
                 return -errno;
         r = madvise(base, answer->size, MADV_DONTFORK) < 0 ? -errno : 0;
         if (!r)

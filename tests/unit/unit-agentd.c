@@ -40,12 +40,17 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 /* ---- the machine ---- */
 
 static struct {
         int populate[4]; /* how the first attempts to make pages present end; 0: well */
         unsigned populated, advised, allocated, huge_asked;
+        unsigned joins, join_asked; /* huge pages that the kernel can make of small ones */
+        int join_fails;             /* why it does not, behind those */
         uint64_t populated_bytes;
         bool huge_works;      /* plain pages stand for huge ones */
         const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
@@ -79,6 +84,11 @@ int __wrap_madvise(void *base, size_t size, int advice)
 
         (void)base;
         machine.advised += advice == MADV_HUGEPAGE;
+        if (advice == MADV_COLLAPSE) {
+                machine.join_asked++;
+                errno = machine.join_fails ? machine.join_fails : EINVAL;
+                return machine.joins && machine.joins-- ? 0 : -1;
+        }
         if (advice != MADV_POPULATE_WRITE)
                 return 0;
         /* Several threads at once. */
@@ -114,6 +124,8 @@ void *__real_mmap64(void *base, size_t size, int protection, int flags, int fd, 
 void *__wrap_mmap64(void *base, size_t size, int protection, int flags, int fd, off_t from);
 void *__wrap_mmap64(void *base, size_t size, int protection, int flags, int fd, off_t from)
 {
+        if (fd < 0) /* addresses alone */
+                return __real_mmap64(base, size, protection, flags, fd, from);
         machine.maps++;
         if (machine.fails == FIRST_MAP + machine.maps - 1 && machine.maps <= 2) {
                 errno = EPERM;
@@ -360,6 +372,34 @@ static void test_large_pages_of_the_plain_kind_are_asked_for_with_auto_alone(voi
         config.hugepages = SB_HUGEPAGES_REQUIRE;
         CHECK(!makes());
         CHECK(machine.advised == 0 && said("start without --hugepages require"));
+}
+
+static void test_ordinary_memory_is_put_into_huge_pages_where_the_kernel_can(void)
+{
+        MACHINE(.joins = 2);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.join_asked == 2 && !said("warning"));
+        MACHINE(.joins = 1);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.join_asked == 2 && said("warning: using 4 KiB pages for 50 % of it"));
+        /* It asks no more where the kernel cannot, and goes on where a page is busy. */
+        MACHINE(.join_fails = ENOMEM);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.join_asked == 1 && said("warning: using 4 KiB pages, which"));
+        MACHINE(.join_fails = EAGAIN);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.join_asked == 2 && said("warning: using 4 KiB pages, which"));
+        MACHINE(.joins = 2);
+        CHECK(makes());
+        CHECK(machine.join_asked == 0 && !said("warning"));
+        MACHINE(.joins = 2, .huge_works = true);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK_EQ(machine.join_asked, 0);
 }
 
 /* The kernel would end a process that takes more; so agentd asks first, and says what to do. */
@@ -901,6 +941,7 @@ int main(int argc, char **argv)
         RUN(test_an_older_kernel_allocates_the_pages_in_another_way);
         RUN(test_pages_that_there_are_not_are_one_sentence);
         RUN(test_large_pages_of_the_plain_kind_are_asked_for_with_auto_alone);
+        RUN(test_ordinary_memory_is_put_into_huge_pages_where_the_kernel_can);
         RUN(test_a_segment_has_to_fit_into_what_is_free);
         RUN(test_a_segment_has_to_fit_into_the_limit_of_its_cgroup);
         RUN(test_missing_huge_pages_are_counted);
