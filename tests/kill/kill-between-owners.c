@@ -73,6 +73,47 @@ static void test_two_marks_that_are_made_at_once_are_two(void)
         CHECK(race_all(&race) > 10);
 }
 
+static struct sb_named_value mark, next_mark; /* of one place */
+
+static bool begin_with_mark(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2, .mark_count = 1};
+
+        return make_bus_of(&wish) && make_mark(&writer, &mark);
+}
+
+static void drop_mark(void *context)
+{
+        (void)context;
+        sb_named_let_go(&reader, &mark);
+}
+
+static void drop_and_make_mark(void)
+{
+        sb_named_let_go(&writer, &mark);
+        broken |= !make_mark(&writer, &next_mark);
+}
+
+static bool next_mark_stands(void)
+{
+        bool right = !sb_named_stands(&writer.segment, &mark) &&
+                     (!came || sb_named_stands(&writer.segment, &next_mark));
+
+        if (came)
+                sb_named_let_go(&writer, &next_mark);
+        return right;
+}
+
+static void test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before(void)
+{
+        const struct race race = {.begin = begin_with_mark,
+                .operation = drop_mark,
+                .beside = drop_and_make_mark,
+                .right = next_mark_stands};
+
+        CHECK(race_all(&race) > 1);
+}
+
 /* ---- announcements ---- */
 
 static uint32_t snapshot; /* the owner's */
@@ -342,6 +383,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_two_marks_that_are_made_at_once_are_two);
+        RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
         RUN(test_a_snapshot_that_is_opened_beside_the_end_of_the_one_before_is_not_taken_away);
         RUN(test_an_announcement_that_has_ended_is_not_taken_away);
         RUN(test_a_unit_that_is_taken_beside_its_repair_stays_with_its_owner);

@@ -10,7 +10,6 @@
 #include "ring/op/past.h"
 #include "ring/op/prefix.h"
 #include "shm/base/word.h"
-#include "shm/history/named.h"
 #include "shm/history/rules.h"
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
@@ -25,7 +24,6 @@
 #include "shm/memory/vacancy.h"
 #include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
-#include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/prefix.h"
 #include "shm/notify/unlogged.h"
@@ -552,61 +550,6 @@ static void test_a_cell_that_another_key_has_taken_is_not_emptied(void)
         CHECK(race_all(&race) > 10);
 }
 
-/* ---- marks ---- */
-
-static struct sb_named_value mark, next_mark;
-
-static bool make_mark(struct sb_named_value *ret)
-{
-        uint32_t snapshot;
-        uint64_t cut;
-        bool made = !sb_snapshot_open(&writer, &snapshot, &cut) &&
-                    !sb_named_take(&writer, snapshot, cut, ret);
-
-        if (made)
-                sb_snapshot_close(&writer, snapshot);
-        return made;
-}
-
-static bool begin_with_mark(void)
-{
-        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 2, .mark_count = 1};
-
-        return make_bus_of(&wish) && make_mark(&mark);
-}
-
-static void drop_mark(void *context)
-{
-        (void)context;
-        sb_named_let_go(&reader, &mark);
-}
-
-static void drop_and_make_mark(void)
-{
-        sb_named_let_go(&writer, &mark);
-        broken |= !make_mark(&next_mark);
-}
-
-static bool next_mark_stands(void)
-{
-        bool right = !sb_named_stands(&writer.segment, &mark) &&
-                     (!came || sb_named_stands(&writer.segment, &next_mark));
-
-        if (came)
-                sb_named_let_go(&writer, &next_mark);
-        return right;
-}
-
-static void test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before(void)
-{
-        const struct race race = {.begin = begin_with_mark,
-                .operation = drop_mark,
-                .beside = drop_and_make_mark,
-                .right = next_mark_stands};
-
-        CHECK(race_all(&race) > 1);
-}
-
 /* ---- watches of prefixes ---- */
 
 static struct sb_op_prefix watch;
@@ -1022,7 +965,6 @@ int main(int argc, char **argv)
         RUN(test_what_looks_like_a_date_in_a_free_block_is_none);
         RUN(test_what_looks_like_a_date_in_a_unit_that_changes_is_none);
         RUN(test_a_cell_that_another_key_has_taken_is_not_emptied);
-        RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         RUN(test_a_write_that_loses_its_first_try_notes_no_node_without_a_pin);
