@@ -1,0 +1,220 @@
+/*
+ * A write that comes between two instructions of an operation which only marks what it meets: a
+ * cell that gets a flag, a version that is held no longer (tests/kill/race.h). What the write did
+ * stays.
+ */
+#include "ring/op/commit.h"
+#include "ring/op/keep.h"
+#include "ring/op/watch.h"
+#include "shm/history/rules.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/work.h"
+#include "tests/kill/race.h"
+
+#define ALL   SB_RULE_WORD(SB_RULE_ALL, 0)
+#define DEPTH 8u
+
+static bool newest_is(uint64_t rev, const char *value)
+{
+        struct sb_version *version;
+        bool is;
+
+        sb_pin(&reader);
+        version = find("key");
+        is = version && version->rev == rev && version->bytes[3] == (unsigned char)*value;
+        sb_unpin(&reader);
+        return is;
+}
+
+static void write_two(void)
+{
+        broken |= put(&writer, "key", "2", 1) != 0;
+}
+
+/* ---- the flag of a watch ---- */
+
+static struct sb_op_watch watch;
+
+static bool begin_with_key(void)
+{
+        return begin_plain() && !put(&writer, "key", "1", 1) && !sb_guard_grow(&reader, 0) &&
+               !sb_guard_grow(&reader, 1);
+}
+
+static void begin_watch(void *context)
+{
+        (void)context;
+        broken |= sb_op_watch_begin(&reader, "key", 3, 1, DEPTH, SB_WATCH_VERSIONS, &watch) != 0;
+}
+
+/* What came behind its beginning, it gives. */
+static bool watched_write_stays(void)
+{
+        struct sb_op_change change;
+        enum sb_watched end = sb_op_watch_look(&reader, &watch, 0, 1, &change);
+        bool right = end == (watch.start < 1u + came ? SB_WATCHED_CHANGE : SB_WATCHED_NOTHING);
+
+        sb_op_watch_end(&reader, &watch);
+        return right && newest_is(1 + came, came ? "2" : "1");
+}
+
+static void test_a_write_beside_the_beginning_of_a_watch_stays(void)
+{
+        const struct race race = {.begin = begin_with_key,
+                .operation = begin_watch,
+                .beside = write_two,
+                .right = watched_write_stays};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- the flag of a rule ---- */
+
+static bool begin_with_rule(void)
+{
+        return begin_plain() && !sb_keep_write(&writer, "k", 1, true, ALL);
+}
+
+static void make_key(void *context)
+{
+        (void)context;
+        broken |= put(&reader, "key", "1", 1) != 0;
+}
+
+/* Of the two, either was first. */
+static bool both_writes_count(void)
+{
+        return came ? newest_is(2, "1") || newest_is(2, "2") : newest_is(1, "1");
+}
+
+static void test_a_write_beside_the_making_of_a_key_that_has_a_rule_stays(void)
+{
+        const struct race race = {.begin = begin_with_rule,
+                .operation = make_key,
+                .beside = write_two,
+                .right = both_writes_count};
+
+        CHECK(race_all(&race) > 10);
+}
+
+/* ---- what a transaction held ---- */
+
+#define SIZE (1u << 18)
+
+static unsigned char *copy, space[2][1 << 16] __attribute__((aligned(64)));
+/* In the copy: the writer, and a client that is pinned when the other one is killed. */
+static struct sb_handle other, pinned;
+static uint32_t kills, dated;
+static const char *wrong;
+
+static void commit_two(void *context)
+{
+        const struct sb_commit_write writes[] = {{.key = "kex", .key_len = 3},
+                {.key = "key", .key_len = 3, .value = "t", .value_len = 1}};
+        struct sb_commit_wish wish = {.writes = writes, .write_count = 2};
+        struct sb_commit_result result;
+
+        (void)context;
+        broken |= sb_snapshot_open(&reader, &wish.snapshot, &wish.cut) != 0;
+        broken |= sb_commit_run(&reader, &wish, &result) != 0;
+        sb_snapshot_close(&reader, wish.snapshot);
+}
+
+/* Where the two versions are; 0: there is no commit, or this one is not on its way out yet. */
+static void find_dated(uint64_t ret[2])
+{
+        struct sb_record *record = sb_record_at(&other.segment, reader.slot);
+        uint64_t at = sb_load_relaxed(&record->operation);
+        struct sb_descriptor *commit =
+                at & SB_OPERATION_DESCRIPTOR ? sb_descriptor_at(&other.segment, at) : NULL;
+
+        ret[0] = ret[1] = 0;
+        for (uint32_t i = 0; commit && i < 2; i++) {
+                struct sb_version *version = sb_version_at(&other.segment, commit->write[i]);
+
+                if (sb_load_relaxed(&version->block.retire) >= SB_ERA_MIN)
+                        ret[i] = commit->write[i];
+        }
+}
+
+/* What the commit let go of, others replace; it leaves its chain, and has a date. Only then is the
+ * commit's client reaped. A client that is pinned since before may be reading it still. */
+static const char *replace_and_reap(void)
+{
+        static struct sb_check_report report;
+        struct sb_segment segment;
+        uint64_t gone[2];
+
+        memcpy(copy, reader.segment.base, SIZE);
+        if (sb_segment_open(copy, SIZE, reader.segment.os, &segment))
+                return "it cannot be opened";
+        memset(space, 0, sizeof(space));
+        sb_handle_init(&other, &segment, writer.slot, writer.generation, space[0]);
+        sb_handle_init(&pinned, &segment, pinned.slot, pinned.generation, space[1]);
+        sb_pin(&pinned);
+        for (uint32_t i = 0; i < 4; i++)
+                if (put(&other, i % 2 ? "key" : "kex", "2", 1))
+                        return "a key cannot be written";
+        sb_work_all(&other, true);
+        find_dated(gone);
+        dated += (gone[0] != 0) + (gone[1] != 0);
+        sb_reap_record(&other, reader.slot, reader.generation);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&other, true);
+        for (uint32_t i = 0; i < 2; i++)
+                if (gone[i] && !sb_unit_is_block(&segment, gone[i], SB_UNIT_VERSIONS, NULL))
+                        return "what a pinned client may be reading is free";
+        if (sb_check(&other, true, &report))
+                return "it cannot be checked";
+        return report.problem_count ? report.problems[0] : NULL;
+}
+
+static enum step_verdict kill_here(void *context, uint64_t number, uintptr_t address)
+{
+        (void)context, (void)number;
+        kills++;
+        stopped_before = address;
+        wrong = replace_and_reap();
+        return wrong ? STEP_STOP : STEP_ON;
+}
+
+static void test_what_a_killed_commit_wrote_and_others_replaced_keeps_its_grace_period(void)
+{
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        CHECK(make_bus_for(SIZE, 3) && writer.segment.geometry.size == SIZE);
+        CHECK(!sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation));
+        make_handle(&pinned, &writer.segment, slot, generation);
+        CHECK(sb_handle_space(&writer.segment.geometry) <= sizeof(space[0]));
+        CHECK(!put(&writer, "key", "1", 1) && !put(&writer, "kex", "1", 1));
+        copy = aligned_alloc(UNIT_PAGE, SIZE);
+        CHECK(copy);
+        broken = false;
+        run = (struct step_run){.operation = commit_two,
+                .point = kill_here,
+                .wanted = STEP_STORED,
+                .shared = {writer.segment.base, SIZE},
+                .point_limit = 1000000};
+        CHECK_EQ(step_run(&run), STEP_DONE);
+        if (wrong)
+                TEST_FAIL("killed before %s: %s", step_where(stopped_before), wrong);
+        CHECK(!broken && kills > 50 && dated > 0);
+        free(copy);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        fault_from_environment();
+        RUN(test_a_write_beside_the_beginning_of_a_watch_stays);
+        RUN(test_a_write_beside_the_making_of_a_key_that_has_a_rule_stays);
+        RUN(test_what_a_killed_commit_wrote_and_others_replaced_keeps_its_grace_period);
+        return test_end();
+}
