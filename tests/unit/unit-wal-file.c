@@ -13,8 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-frame.h"
+#include "ring/wal/wal-place.h"
 #include "ring/wal/wal-reader.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
@@ -153,6 +155,52 @@ static void test_behind_a_payload_a_frame_is_zero(void)
         }
 }
 
+static void test_a_full_frame_is_one_and_a_longer_one_is_none(void)
+{
+        static unsigned char bytes[SB_WAL_FRAME_MAX];
+        struct sb_wal_frame frame = {.batch = {.sequence = 1, .cut = 2},
+                .file_offset = SB_WAL_BLOCK,
+                .payload_len = SB_WAL_PAYLOAD_MAX};
+        struct sb_wal_frame read;
+
+        sb_wal_frame_seal(bytes, &frame, 7);
+        CHECK(sb_wal_frame_decode(bytes, 7, SB_WAL_BLOCK, &read));
+        CHECK(read.payload_len == SB_WAL_PAYLOAD_MAX && sb_wal_frame_is_whole(bytes, &read, 7));
+        sb_wal_bytes_put32(bytes + 20, SB_WAL_PAYLOAD_MAX + 1);
+        CHECK(!sb_wal_frame_decode(bytes, 7, SB_WAL_BLOCK, &read));
+}
+
+/* The reader keeps one buffer, which has the last frame in it still. */
+static void test_where_a_file_has_become_shorter_stands_nothing(void)
+{
+        static unsigned char bytes[SB_WAL_FRAME_MAX];
+        struct sb_wal_file file = {.salt = 7, .size = 3 * SB_WAL_BLOCK};
+        struct sb_wal_frame frame = {.batch = {.sequence = 1, .cut = 2},
+                .file_offset = SB_WAL_BLOCK,
+                .payload_len = SB_WAL_BLOCK};
+        struct sb_wal_place place;
+        int fd;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && make(NAME_2));
+        fd = openat(dir, NAME_2, O_RDWR | O_CLOEXEC);
+        memset(bytes + SB_WAL_FRAME_HEAD, 0x55, frame.payload_len);
+        sb_wal_frame_seal(bytes, &frame, 7);
+        CHECK(pwrite(fd, bytes, 2 * SB_WAL_BLOCK, SB_WAL_BLOCK) == 2 * SB_WAL_BLOCK);
+        CHECK(!sb_wal_place_read(fd, &file, SB_WAL_BLOCK, bytes, &place) && place.whole);
+        /* Within its payload, and before it. */
+        CHECK(!ftruncate(fd, 2 * SB_WAL_BLOCK + 50));
+        CHECK(!sb_wal_place_read(fd, &file, SB_WAL_BLOCK, bytes, &place));
+        CHECK(place.headed && !place.whole);
+        memset(bytes + SB_WAL_FRAME_HEAD, 0x55, frame.payload_len);
+        sb_wal_frame_seal(bytes, &frame, 7);
+        CHECK(!ftruncate(fd, SB_WAL_BLOCK));
+        CHECK(!sb_wal_place_read(fd, &file, SB_WAL_BLOCK, bytes, &place));
+        CHECK(!place.begins && !place.headed && !place.whole);
+        close(fd);
+        scratch_remove(dir, path);
+}
+
 /* Whether batches @first to @last are said to begin in one file and to end in the other. */
 static bool finds(uint64_t first, uint64_t last, uint64_t first_file, uint64_t last_file)
 {
@@ -217,6 +265,8 @@ int main(int argc, char **argv)
         RUN(test_files_are_listed_by_descriptor_0_too);
         RUN(test_a_directory_that_cannot_be_read_to_its_end_is_no_shorter_log);
         RUN(test_behind_a_payload_a_frame_is_zero);
+        RUN(test_a_full_frame_is_one_and_a_longer_one_is_none);
+        RUN(test_where_a_file_has_become_shorter_stands_nothing);
         RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
         RUN(test_what_is_no_file_is_no_damage_and_is_named);
         return test_end();
