@@ -11,6 +11,8 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/work.h"
@@ -461,6 +463,29 @@ static void test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an
         }
 }
 
+/* A slot of a ring, which nothing protects, may lead to a block that was a version: by the node in
+ * it a reader knows that it is one no more. */
+static void test_a_descriptor_is_no_keys_version_whatever_was_there_before(void)
+{
+        const struct sb_commit_write write = write_of("key", "value");
+        struct sb_commit_result result;
+        struct sb_descriptor *found = NULL;
+        struct sb_geometry *g = &writer.segment.geometry;
+        struct txn txn;
+
+        CHECK(make_bus(1 << 20));
+        memset(writer.segment.base + g->units_at, 0xff, g->size - g->units_at);
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, &write, 1, NULL, 0, &result), 0);
+        for (uint64_t at = g->units_at; at < g->size && !found; at += 16)
+                if (sb_unit_is_block(&writer.segment, at, SB_UNIT_VERSIONS, NULL))
+                        found = sb_descriptor_at(&writer.segment, at);
+        CHECK(found && found->cut == txn.cut && found->write_count == 1);
+        CHECK(!found->node && !sb_load_relaxed(&found->zero));
+        CHECK(reads("key", "value"));
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -477,5 +502,6 @@ int main(int argc, char **argv)
         RUN(test_a_block_that_was_given_back_is_not_given_back_again_when_the_next_key_fails);
         RUN(test_conflicts_for_ever_leave_nothing);
         RUN(test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an_engine);
+        RUN(test_a_descriptor_is_no_keys_version_whatever_was_there_before);
         return test_end();
 }
