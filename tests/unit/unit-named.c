@@ -211,6 +211,32 @@ static void test_repair_frees_what_has_no_key_and_no_maker_at_work(void)
         unmake_bus();
 }
 
+/* As recovery makes them, out of the keys of marks alone. */
+static void test_behind_marks_that_were_loaded_a_client_makes_others(void)
+{
+        for (uint64_t opens = 0; opens < 4; opens++) {
+                struct sb_named_value loaded, next;
+                uint32_t snapshot;
+
+                CHECK(begin(4));
+                sb_store_relaxed(&writer.record->opens, opens);
+                CHECK_EQ(mark(&writer, &snapshot, &loaded), 0);
+                sb_snapshot_close(&writer, snapshot);
+                CHECK(write_key("one", &loaded));
+                sb_store_relaxed(&mark_at(0)->owner, 0);
+                sb_store_relaxed(&mark_at(0)->cut, 0);
+                sb_store_relaxed(&writer.segment.super->mark_high, 0);
+                sb_store_relaxed(&writer.record->opens, 0);
+                CHECK_EQ(sb_named_load(&reader, UINT64_MAX), 0);
+                CHECK(sb_named_stands(&writer.segment, &loaded));
+                CHECK_EQ(sb_load_relaxed(&mark_at(0)->cut), loaded.cut);
+                CHECK_EQ(sb_load_relaxed(&writer.segment.super->mark_high), 1);
+                CHECK_EQ(mark(&writer, &snapshot, &next), 0);
+                CHECK(next.index == 1 && next.owner != loaded.owner);
+                unmake_bus();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -220,5 +246,6 @@ int main(int argc, char **argv)
         RUN(test_pruners_keep_what_is_being_made_and_readers_do_not_see_it);
         RUN(test_hostile_values_name_no_mark_and_free_none);
         RUN(test_repair_frees_what_has_no_key_and_no_maker_at_work);
+        RUN(test_behind_marks_that_were_loaded_a_client_makes_others);
         return test_end();
 }
