@@ -582,6 +582,30 @@ static void test_each_kind_of_damage_is_found_and_named(void)
         }
 }
 
+/* A word in the block says which client frees it: any number, in a damaged one. */
+static void test_a_block_that_is_in_no_clients_hand_is_not_being_freed(void)
+{
+        for (uint32_t i = 0; i < 3; i++) {
+                uint32_t count, slots[3];
+                struct sb_block *block;
+                uint64_t at;
+
+                CHECK(make_bus_for(1 << 20, 5));
+                count = writer.segment.geometry.record_count;
+                slots[0] = count - 1;
+                slots[1] = count;
+                slots[2] = UINT32_MAX - SB_RETIRE_FREEING;
+                CHECK(!put(&writer, "k", "1", 1));
+                CHECK(!sb_slab_take(&reader, SB_UNIT_VERSIONS, 700, 0, &at));
+                block = sb_block_at(&reader.segment, at);
+                sb_store_relaxed(&block->retire, SB_RETIRE_FREEING + slots[i]);
+                CHECK_EQ(sb_check(&writer, false, &report), 0);
+                CHECK_EQ(report.problem_count, 1);
+                CHECK(strstr(report.problems[0], "is in hand"));
+                unmake_bus();
+        }
+}
+
 /* What a transaction that is under way, or was aborted, leaves for the others to meet. */
 static void test_intents_and_what_an_aborted_transaction_holds_are_sound(void)
 {
@@ -786,6 +810,7 @@ int main(int argc, char **argv)
         RUN(test_a_sound_bus_is_counted);
         RUN(test_the_versions_of_a_long_chain_are_checked_in_a_few_steps_each);
         RUN(test_each_kind_of_damage_is_found_and_named);
+        RUN(test_a_block_that_is_in_no_clients_hand_is_not_being_freed);
         RUN(test_intents_and_what_an_aborted_transaction_holds_are_sound);
         RUN(test_a_large_version_that_is_held_is_counted_as_held);
         RUN(test_a_node_that_is_leaving_is_passed);

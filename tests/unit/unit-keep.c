@@ -108,6 +108,24 @@ static void test_what_was_written_last_is_looked_up_and_stands_in_every_node(voi
         unmake_bus();
 }
 
+static void test_a_rule_that_is_not_there_is_taken_away_without_a_write(void)
+{
+        const struct sb_superblock *super;
+        uint64_t clock;
+
+        CHECK(begin());
+        super = writer.segment.super;
+        clock = sb_load_relaxed(&super->clock);
+        for (uint32_t i = 0; i < KEYS; i++)
+                for (uint32_t prefix = 0; prefix < 2; prefix++)
+                        CHECK_EQ(sb_keep_write(&writer, keys[i], len_of(i), prefix, 0), 0);
+        CHECK_EQ(sb_load_relaxed(&super->clock), clock);
+        /* Readers of rules look for none of these lengths. */
+        for (uint32_t i = 0; i < sizeof(super->rule_lengths) / sizeof(super->rule_lengths[0]); i++)
+                CHECK_EQ(sb_load_relaxed(&super->rule_lengths[i]), 0);
+        unmake_bus();
+}
+
 static void test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others(void)
 {
         static const bool wider[KEYS] = {true, true}; /* of the key abc */
@@ -490,6 +508,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_what_was_written_last_is_looked_up_and_stands_in_every_node);
+        RUN(test_a_rule_that_is_not_there_is_taken_away_without_a_write);
         RUN(test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);

@@ -54,7 +54,9 @@ static void test_a_new_segment_opens_and_is_empty(void)
                                 sb_geometry_vacancies_size(&geometry));
         for (uint32_t i = 0; i < geometry.unit_count; i++) {
                 CHECK(sb_unit_is_hinted(&segment, i));
-                CHECK_EQ(sb_era_of_label(&segment, sb_load_relaxed(&segment.unit_births[i])), 0);
+                /* 0 would be an era to come. */
+                CHECK_EQ(sb_load_relaxed(&segment.unit_births[i]), SB_BIRTH_FIRST);
+                CHECK_EQ(sb_era_of_label(&segment, SB_BIRTH_FIRST), 0);
         }
         CHECK_EQ(sb_vacancy_next(&segment, SB_VACANCY_FREE, geometry.unit_count,
                          (geometry.unit_count + 63) / 64 * 64),

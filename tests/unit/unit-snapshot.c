@@ -147,6 +147,25 @@ static void test_snapshots_take_ascending_cuts_and_the_first_free_words(void)
         }
 }
 
+static void test_a_snapshot_that_can_be_done_without_leaves_half_of_the_words(void)
+{
+        for (uint32_t count = 1; count < 6; count++)
+                for (uint32_t used = 0; used < 1u << count; used++) {
+                        bool spare = 2 * (uint32_t)__builtin_popcount(used) < count;
+                        uint32_t index;
+                        uint64_t cut;
+
+                        CHECK(begin(count));
+                        for (uint32_t i = 0; i < count; i++)
+                                sb_store_relaxed(
+                                        announcement(writer.slot, i), used >> i & 1 ? 5 : 0);
+                        CHECK_EQ(sb_snapshot_open_spare(&writer, &index, &cut),
+                                spare ? 0 : SB_E_FULL);
+                        CHECK(!spare || index == (uint32_t)__builtin_ctz(~used));
+                        unmake_bus();
+                }
+}
+
 static void test_a_snapshot_holds_its_cut_until_it_is_taken_away(void)
 {
         uint32_t index;
@@ -361,6 +380,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_snapshots_take_ascending_cuts_and_the_first_free_words);
+        RUN(test_a_snapshot_that_can_be_done_without_leaves_half_of_the_words);
         RUN(test_a_snapshot_holds_its_cut_until_it_is_taken_away);
         RUN(test_a_sweep_is_asked_for_when_later_cuts_were_taken_meanwhile);
         RUN(test_the_engine_takes_away_what_is_old_enough_and_nothing_else);
