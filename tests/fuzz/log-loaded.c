@@ -176,6 +176,8 @@ static void look_into(struct log_loaded *ret)
 
         FUZZ_CHECK(!sb_segment_open(room->map, room->geometry.size, &sb_os_linux, &segment));
         ret->cut = sb_load_relaxed(&segment.super->durable);
+        ret->history_floor = sb_load_relaxed(&segment.super->history_floor);
+        ret->forgotten = sb_load_relaxed(&segment.super->forgotten);
         FUZZ_CHECK(!sb_roster_claim(&segment, 0, &identity, &slot, &generation));
         sb_handle_init(&handle, &segment, slot, generation, room->space);
         look_sound(&handle);

@@ -17,9 +17,10 @@
 struct log_loaded {
         int result; /* of sb_wal_recover() */
         uint64_t keys;
-        uint64_t digest;  /* of all keys, with the chains of their versions */
-        uint64_t cut;     /* that the bus is at, and its log */
-        const char *said; /* the last line, until the next call */
+        uint64_t digest;                   /* of all keys, with the chains of their versions */
+        uint64_t cut;                      /* that the bus is at, and its log */
+        uint64_t history_floor, forgotten; /* what the bus says of itself */
+        const char *said;                  /* the last line, until the next call */
 };
 
 /* Bring back the log in the directory, up to the cut @recover_to, 0: to its end. @small: into the
