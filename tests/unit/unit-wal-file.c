@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-stranger.h"
 #include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-frame.h"
@@ -258,6 +260,30 @@ static void test_what_is_no_file_is_no_damage_and_is_named(void)
         scratch_remove(dir, path);
 }
 
+/* The next file's name is cleared of what is no file of this log: also of one that is a good file
+ * of another log. */
+static void test_a_file_of_another_log_keeps_what_it_has_under_another_name(void)
+{
+        static const unsigned char own[16], others[16] = "another one";
+        struct sb_wal_io io;
+        const char *reason;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && !sb_wal_backend_open(SB_WAL_SYNC, dir, &io, &reason));
+        CHECK_EQ(sb_wal_stranger_clear(NULL, &io, dir, 2, own), 0); /* there is none */
+        CHECK(make_from(2, 1));
+        CHECK_EQ(sb_wal_stranger_clear(NULL, &io, dir, 2, own), 0);
+        CHECK_EQ(faccessat(dir, NAME_2, F_OK, 0), 0);
+        CHECK_EQ(sb_wal_stranger_clear(NULL, &io, dir, 2, others), 0);
+        CHECK(faccessat(dir, NAME_2, F_OK, 0) < 0);
+        CHECK_EQ(faccessat(dir, NAME_2 ".stranger-1", F_OK, 0), 0);
+        /* And of one without a header, whatever it has in the place of an id. */
+        CHECK(make(NAME_2) && !sb_wal_stranger_clear(NULL, &io, dir, 2, own));
+        CHECK_EQ(faccessat(dir, NAME_2 ".stranger-2", F_OK, 0), 0);
+        sb_wal_backend_close(&io);
+        scratch_remove(dir, path);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -269,5 +295,6 @@ int main(int argc, char **argv)
         RUN(test_where_a_file_has_become_shorter_stands_nothing);
         RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
         RUN(test_what_is_no_file_is_no_damage_and_is_named);
+        RUN(test_a_file_of_another_log_keeps_what_it_has_under_another_name);
         return test_end();
 }

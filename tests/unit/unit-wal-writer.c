@@ -27,6 +27,7 @@
 #include "agentd/wal/wal-uring.h"
 #include "agentd/wal/wal-backend.h"
 #include "agentd/wal/wal-files.h"
+#include "agentd/wal/wal-sync.h"
 #include "ring/wal/wal-file.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
@@ -42,15 +43,16 @@ static char path[64];
 static int dir;
 static const char *reason;
 
-static int blocks;      /* of memory that are not given back */
-static int open_before; /* descriptors, before a log begins */
+static int blocks;       /* of memory that are not given back */
+static bool memory_ends; /* the next block cannot be had */
+static int open_before;  /* descriptors, before a log begins */
 
 #ifndef TEST_SANITIZED
 void *__real_mi_zalloc(size_t size);
 void *__wrap_mi_zalloc(size_t size);
 void *__wrap_mi_zalloc(size_t size)
 {
-        void *made = __real_mi_zalloc(size);
+        void *made = memory_ends ? NULL : __real_mi_zalloc(size);
 
         if (made)
                 blocks++;
@@ -275,16 +277,21 @@ static void test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end
 
 /* ---- files that cannot be let go ---- */
 
-static uint64_t count_files(void)
+static uint64_t count_names(bool spares)
 {
         struct sb_wal_names names;
         uint64_t count;
 
         if (sb_wal_file_list(dir, &names))
                 return 0;
-        count = names.number_count;
+        count = spares ? names.spare_count : names.number_count;
         sb_wal_file_list_end(&names);
         return count;
+}
+
+static uint64_t count_files(void)
+{
+        return count_names(false);
 }
 
 /* Each call of a release fails once: the name's, and the sync of the directory. */
@@ -304,6 +311,7 @@ static void test_files_that_could_not_go_go_with_the_next_ones(void)
                 CHECK(count_files() > 1);
                 CHECK(!sb_wal_writer_release(writer, present.cut));
                 CHECK_EQ(count_files(), 1);
+                CHECK(count_names(true) <= 1); /* no more than are wanted */
                 CHECK(!write_next(writer));
                 sb_wal_writer_close(writer);
                 CHECK(!what_is_lost(true));
@@ -530,6 +538,55 @@ static void test_without_io_uring_auto_says_why_and_writes_all_the_same(void)
         }
 }
 
+#ifndef TEST_SANITIZED
+static void test_without_memory_there_is_no_back_end(void)
+{
+        struct sb_wal_io made;
+        int uring, sync;
+
+        memory_ends = true;
+        uring = sb_wal_uring_open(-1, &made);
+        sync = sb_wal_sync_open(-1, &made);
+        memory_ends = false;
+        CHECK(uring == -ENOMEM && sync == -ENOMEM);
+}
+#endif
+
+/* There is a ring, and no memory for its buffers is permitted. In a process of its own. Return: as
+ * try_forbidden(). */
+static int try_unregistered_buffers(void)
+{
+        struct sb_wal_io uring;
+
+        dir = scratch_make(path, sizeof(path));
+        if (!forbid(SYS_io_uring_register, ENOMEM))
+                return 77;
+        open_before = open_now();
+        if (sb_wal_uring_open(dir, &uring) != -ENOMEM || !leaves_nothing())
+                return 1;
+        scratch_remove(dir, path);
+        if (!begin_log(SB_WAL_AUTO) || !reason || !strstr(reason, "lock memory") || live())
+                return 2;
+        end_log();
+        return 0;
+}
+
+static void test_a_ring_without_buffers_is_none(void)
+{
+        int status = -1;
+        pid_t pid;
+
+        if (!uring_is_there())
+                TEST_SKIP(no_uring);
+        pid = fork();
+        if (!pid)
+                _exit(try_unregistered_buffers());
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+                TEST_SKIP("filters of system calls are not permitted here");
+        CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
 /* In a process of its own. Return: as try_forbidden(). */
 static int try_unregistered(void)
 {
@@ -628,6 +685,10 @@ int main(int argc, char **argv)
         RUN(test_a_log_leaves_no_memory_and_no_descriptor_behind);
         RUN(test_a_log_that_cannot_be_opened_leaves_nothing_behind_either);
         RUN(test_without_io_uring_auto_says_why_and_writes_all_the_same);
+#ifndef TEST_SANITIZED
+        RUN(test_without_memory_there_is_no_back_end);
+#endif
+        RUN(test_a_ring_without_buffers_is_none);
         RUN(test_a_file_that_cannot_be_registered_is_closed_once_and_takes_no_place);
         RUN(test_a_scratch_directory_goes_with_what_was_put_aside_in_it);
         RUN(test_a_scratch_directory_goes_with_its_process_and_no_child_takes_it_along);
