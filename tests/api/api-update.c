@@ -161,6 +161,8 @@ static void test_append_refuses_what_is_too_large(void)
         CHECK_EQ(sb_append(bus, b("k"), (struct sb_bytes){large, most - 1}, NULL, NULL), 0);
         CHECK_EQ(sb_append(bus, b("k"), b("ab"), NULL, NULL), -EMSGSIZE);
         CHECK_EQ(sb_append(bus, b("k"), (struct sb_bytes){large, most + 1}, NULL, NULL), -EMSGSIZE);
+        CHECK_EQ(sb_delete(bus, b("k"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_append(bus, b("k"), (struct sb_bytes){large, most}, NULL, NULL), 0);
         free(large);
         END();
 }

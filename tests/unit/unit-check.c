@@ -82,7 +82,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 83u
+#define CASES 84u
 
 /* Where the key "k" is. */
 struct place {
@@ -486,7 +486,7 @@ static const char *damage_ring(uint32_t number, const struct place *at)
 static const char *damage_hints(uint32_t number, const struct place *at)
 {
         struct sb_segment *s = &writer.segment;
-        static struct sb_op_prefix watch;
+        static struct sb_op_prefix watch, deeper;
         struct sb_ring *ring;
 
         if (sb_op_prefix_begin(&writer, "k", 1, 5, 16, &watch))
@@ -532,6 +532,11 @@ static const char *damage_hints(uint32_t number, const struct place *at)
         case 82:
                 ring->slot_count = 1;
                 return "its ring";
+        case 83: /* of a deeper watch, which has its own row */
+                if (sb_op_prefix_begin(&reader, "k", 1, 5, 64, &deeper) || deeper.row.ring == ring)
+                        return NULL;
+                sb_store_relaxed(&deeper.row.ring->mark, UINT64_MAX);
+                return "its ring gives up what is to come";
         default:
                 return NULL;
         }

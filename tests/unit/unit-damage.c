@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ring/op/commit.h"
+#include "ring/op/keep.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
@@ -17,6 +18,8 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/key.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/chain.h"
@@ -195,6 +198,36 @@ static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
         unmake_bus();
 }
 
+/* Under a rule of history the removal of a deleted key asks its node. */
+static void test_a_deleted_key_without_a_node_stays(void)
+{
+        struct sb_version *head;
+        struct sb_word64 *cell;
+        struct sb_node *node;
+        uint64_t number, word;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(sb_keep_write(&writer, "k", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)), 0);
+        CHECK(!put(&writer, "key", "1", 1) && !delete (&writer, "key"));
+        node = node_of("key");
+        CHECK(node);
+        number = sb_load_relaxed(&node->cell);
+        cell = sb_cell_at(&writer.segment, number);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&writer, true);
+        word = sb_load_relaxed(cell);
+        head = sb_version_at(&writer.segment, word & SB_OFFSET_MASK);
+        CHECK((word & SB_CELL_KEPT) && head);
+        head->node = 8; /* no block is there */
+        sb_store_relaxed(&head->prev, 0);
+        sb_pin(&writer);
+        sb_horizon_renew(&writer);
+        sb_key_try_remove(&writer, number, &writer.horizon);
+        sb_unpin(&writer);
+        CHECK_EQ(sb_load_relaxed(cell), word);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -205,5 +238,6 @@ int main(int argc, char **argv)
         RUN(test_a_round_in_the_index_ends_the_applying_of_a_rule);
         RUN(test_a_descriptor_is_no_longer_than_its_block);
         RUN(test_a_write_to_a_key_with_a_lost_cell_ends);
+        RUN(test_a_deleted_key_without_a_node_stays);
         return test_end();
 }
