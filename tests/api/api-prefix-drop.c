@@ -479,6 +479,45 @@ static void test_a_queue_after_a_cut_that_is_not_kept_is_lapped_once(void)
         END();
 }
 
+/* As many cuts as watches may hold are held by others: then the rows keep it. */
+static void test_the_cut_of_a_queue_that_was_lapped_is_kept_for_a_scan(void)
+{
+        enum { HELD = 16 };
+        struct sb_watch_options how = {
+                .size = sizeof(how), .flags = SB_PREFIX | SB_BUFFERED | SB_AFTER_CUT, .depth = 3};
+        struct sb_watch *watch = NULL, *holds[HELD];
+        struct sb_scan_options at = {.size = sizeof(at)};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        CHECK(put(1, 0));
+        CHECK_EQ(sb_set(bus, b("n/1"), b("1"),
+                         &(struct sb_write){.size = sizeof(struct sb_write), .ret_cut = &how.after},
+                         NULL),
+                0);
+        for (unsigned i = 0; i < 50; i++)
+                CHECK(put(1, i));
+        world_prune(&world, bus);
+        CHECK_EQ(sb_watch_open_at(bus, b("n/"), &how, &watch), 0);
+        for (unsigned i = 0; i < HELD; i++)
+                CHECK_EQ(open_watch(bus, "m/", &holds[i]), 0);
+        CHECK_EQ(sb_watch_next(watch, 0, &guard), SB_E_LAPPED);
+        CHECK(put(1, 77));
+        at.cut = sb_watch_cut(watch);
+        CHECK_EQ(sb_scan_open_at(bus, b("n/"), &at, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(is(guard.key, "n/1") && is(guard.value, "49"));
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        sb_scan_close(scan);
+        CHECK(gives(watch, 1, 77, 0));
+        for (unsigned i = 0; i < HELD; i++)
+                holds[i] = sb_watch_close(holds[i]);
+        watch = sb_watch_close(watch);
+        END();
+}
+
 /* ---- a depth ---- */
 
 static void test_a_deeper_watch_of_a_prefix_has_its_depth_beside_others(void)
@@ -533,6 +572,7 @@ int main(int argc, char **argv)
         RUN(test_where_memory_is_short_what_waited_is_counted);
         RUN(test_a_queue_begins_after_a_cut_of_before);
         RUN(test_a_queue_after_a_cut_that_is_not_kept_is_lapped_once);
+        RUN(test_the_cut_of_a_queue_that_was_lapped_is_kept_for_a_scan);
         RUN(test_a_deeper_watch_of_a_prefix_has_its_depth_beside_others);
         return test_end();
 }
