@@ -322,10 +322,11 @@ static enum sb_engine_end run_engine(struct sb_supervisor *supervisor)
 /* ---- a supervisor ---- */
 
 static pid_t supervisor_pid;
+static enum sb_log_mode mode = SB_LOG_NONE; /* of the next one */
 
 static int supervise(const sigset_t *stops)
 {
-        static const struct sb_config config = {.mode = SB_LOG_NONE};
+        const struct sb_config config = {.mode = mode};
         struct sb_supervisor supervisor = {.run_engine = run_engine,
                 .config = &config,
                 .make_segment = make_segment,
@@ -553,6 +554,46 @@ static void test_an_unsound_segment_is_replaced_at_once_and_the_new_one_names_it
         CHECK_EQ(engine_word(1) & SB_LIFE_DIED, SB_LIFE_DIED);
 }
 
+static void test_of_a_new_segment_it_is_said_what_is_in_it(void)
+{
+        static const struct {
+                enum sb_log_mode mode;
+                const char *says, *says_not;
+        } cases[] = {{SB_LOG_NONE, "what was in the old one is lost", "from what the log has"},
+                {SB_LOG_BATCHED, "from what the log has", "what was in the old one is lost"}};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                mode = cases[i].mode;
+                BEGIN({.end = UNSOUND}, {.end = SERVES});
+                mode = SB_LOG_NONE;
+                CHECK(WORKS(1));
+                CHECK(strstr(shared->said, cases[i].says));
+                CHECK(!strstr(shared->said, cases[i].says_not));
+                CHECK_EQ(end(supervisor_pid, SIGTERM), 0);
+        }
+}
+
+/* For what stops it and has its segment still; @before: what the segment said. */
+static bool stop_says(int how, uint32_t before, int status, uint32_t says)
+{
+        mode = SB_LOG_BATCHED;
+        BEGIN({.adopts = true, .end = how});
+        mode = SB_LOG_NONE;
+        if (!WORKS(0))
+                return false;
+        sb_store_relaxed(&shared->segments[0].super.log_error, before);
+        return end(supervisor_pid, SIGTERM) == status &&
+               sb_load_relaxed(&shared->segments[0].super.log_error) == says;
+}
+
+static void test_the_last_word_of_a_durable_bus_is_whether_something_is_lost(void)
+{
+        CHECK(stop_says(SERVES, 0, 0, 0));
+        CHECK(stop_says(SERVES, ENOSPC, 0, 0)); /* there was trouble, and all is written */
+        CHECK(stop_says(IS_DEAF, 0, SB_EXIT_FAILURE, EIO));
+        CHECK(stop_says(IS_DEAF, ENOSPC, SB_EXIT_FAILURE, ENOSPC));
+}
+
 static void test_where_no_new_segment_can_be_made_the_bus_ends(void)
 {
         BEGIN({.end = IS_DEAF});
@@ -732,6 +773,8 @@ int main(int argc, char **argv)
         RUN(test_three_crashes_before_adoption_are_the_segments_fault_and_other_ends_are_not);
         RUN(test_crashes_are_counted_from_the_last_adoption_or_the_last_segment);
         RUN(test_an_unsound_segment_is_replaced_at_once_and_the_new_one_names_its_processes);
+        RUN(test_of_a_new_segment_it_is_said_what_is_in_it);
+        RUN(test_the_last_word_of_a_durable_bus_is_whether_something_is_lost);
         RUN(test_where_no_new_segment_can_be_made_the_bus_ends);
         RUN(test_an_engine_that_becomes_the_supervisor_counts_anew);
         RUN(test_the_last_process_replaces_a_segment_that_it_found_unsound);
