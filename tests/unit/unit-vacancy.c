@@ -160,6 +160,17 @@ static void test_a_unit_without_a_free_block_has_no_hint(void)
         CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1000, 0, &offset), 0);
         CHECK_EQ(offset, first);
         unmake_bus();
+        /* And of one that a client owns. */
+        CHECK(begin(1 << 20, 0));
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 1000, 0, &first));
+        unit = sb_unit_of(segment, first);
+        CHECK(!sb_vacancy_has(segment, list, unit));
+        sb_slab_release_all(&writer);
+        CHECK(sb_vacancy_has(segment, list, unit));
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1000, 0, &offset), 0);
+        CHECK_EQ(sb_unit_of(segment, offset), unit);
+        CHECK(!sb_vacancy_has(segment, list, unit));
+        unmake_bus();
 }
 
 static void test_wrong_hints_lead_to_no_block_that_is_in_use(void)
