@@ -37,7 +37,7 @@ static const char help_text[] =
         "  -b, --bus BUS          a name, or a directory when it contains '/' [$STATEBUS, then "
         "\"default\"]\n"
         "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
-        "      --hugepages WORD   auto: use 2 MiB pages where they can be had; require; off [auto]\n"
+        "      --hugepages WORD   auto: 2 MiB pages where they can be had; require; off [auto]\n"
         "      --durability WORD  batched: what is written survives power loss soon; strict: each "
         "write returns\n"
         "                         when it does; volatile: the bus lives in memory alone [batched]\n"
