@@ -98,9 +98,7 @@ static uint32_t memory_parts(uint64_t size)
 
 /* Make every page of the map present: each processor a part, for the kernel clears them, and that
  * is most of the time that an empty bus takes to start. The threads end in here. @ret_joined: so
- * many
- * bytes are in huge pages; NULL: none are to be. Return: 0, -errno.
- */
+ * many bytes are in huge pages; NULL: none are to be. Return: 0, -errno. */
 static int memory_populate(int fd, void *base, uint64_t size, uint64_t *ret_joined)
 {
         struct memory_part parts[PARTS_MAX] = {0};

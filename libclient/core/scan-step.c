@@ -18,7 +18,6 @@
 #include "libclient/core/watches.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
-#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/history/past.h"
 #include "shm/keys/ahead.h"

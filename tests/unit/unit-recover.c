@@ -10,6 +10,7 @@
 #include "tests/fuzz/log-loaded.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
+#include "tests/unit/blocks.h"
 
 #define FLOOR     7u /* words of the bus */
 #define FORGOTTEN 5u
@@ -20,53 +21,6 @@ static int dir = -1;
 static struct sb_wal_io io;
 static struct sb_wal_writer *writer;
 static uint64_t clock;
-
-/* ---- memory ---- */
-
-static int blocks; /* that are not given back */
-
-#ifndef TEST_SANITIZED
-void *__real_mi_malloc(size_t size);
-void *__wrap_mi_malloc(size_t size);
-void *__wrap_mi_malloc(size_t size)
-{
-        void *made = __real_mi_malloc(size);
-
-        if (made)
-                blocks++;
-        return made;
-}
-
-void *__real_mi_zalloc(size_t size);
-void *__wrap_mi_zalloc(size_t size);
-void *__wrap_mi_zalloc(size_t size)
-{
-        void *made = __real_mi_zalloc(size);
-
-        if (made)
-                blocks++;
-        return made;
-}
-
-void *__real_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size)
-{
-        void *made = __real_mi_realloc(block, size);
-
-        blocks += made && !block;
-        return made;
-}
-
-void __real_mi_free(void *block);
-void __wrap_mi_free(void *block);
-void __wrap_mi_free(void *block)
-{
-        if (block)
-                blocks--;
-        __real_mi_free(block);
-}
-#endif
 
 /* ---- logs ---- */
 

@@ -9,40 +9,12 @@
 #include "agentd/wal/wal-stage.h"
 #include "shm/layout/block.h"
 #include "tests/harness/test.h"
+#include "tests/unit/blocks.h"
 
 #define ENTRIES 8u
 
 static struct sb_wal_stage stage;
-static int blocks; /* of memory that are not given back */
-static bool full;  /* there is no memory */
 static unsigned char bytes[4 << 20];
-
-void *__real_mi_malloc(size_t size);
-void *__wrap_mi_malloc(size_t size);
-void *__wrap_mi_malloc(size_t size)
-{
-        void *made = full ? NULL : __real_mi_malloc(size);
-
-        if (made)
-                blocks++;
-        return made;
-}
-
-void *__real_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size)
-{
-        return full ? NULL : __real_mi_realloc(block, size);
-}
-
-void __real_mi_free(void *block);
-void __wrap_mi_free(void *block);
-void __wrap_mi_free(void *block)
-{
-        if (block)
-                blocks--;
-        __real_mi_free(block);
-}
 
 /* What came out. */
 static struct sb_wal_entry written[ENTRIES];
@@ -93,7 +65,7 @@ static bool begin(void)
         for (size_t i = 0; i < sizeof(bytes); i++)
                 bytes[i] = (unsigned char)(i * 7 + i / 251);
         blocks = 0;
-        full = false;
+        memory_ends = false;
         written_count = 0;
         fails_at = ENTRIES;
         return sb_wal_stage_init(&stage) == 0;
@@ -169,10 +141,10 @@ static void test_a_stage_grows_to_32_mib_and_keeps_what_it_has(void)
         CHECK(begin());
         CHECK(sb_wal_stage_add(&stage, &put));
         for (uint64_t size = 2 << 20; size <= 32 << 20; size *= 2) {
-                full = true;
+                memory_ends = true;
                 CHECK(!sb_wal_stage_grow(&stage));
                 CHECK_EQ(stage.capacity, size / 2);
-                full = false;
+                memory_ends = false;
                 CHECK(sb_wal_stage_grow(&stage));
                 CHECK_EQ(stage.capacity, size);
         }
@@ -201,10 +173,10 @@ static void test_a_larger_value_has_a_stage_of_its_size(void)
         before = stage.bytes;
         CHECK_EQ(sb_wal_stage_reserve(&stage, stage.capacity - head), 0);
         CHECK(stage.bytes == before);
-        full = true;
+        memory_ends = true;
         CHECK_EQ(sb_wal_stage_reserve(&stage, stage.capacity - head + 1), -ENOMEM);
         CHECK(stage.bytes == before);
-        full = false;
+        memory_ends = false;
         CHECK_EQ(sb_wal_stage_reserve(&stage, large), 0);
         CHECK_EQ(stage.capacity, large + head);
         CHECK(!sb_wal_stage_grow(&stage));
@@ -215,9 +187,9 @@ static void test_a_larger_value_has_a_stage_of_its_size(void)
         CHECK_EQ(sb_wal_stage_reserve(&stage, 1), 0);
         CHECK(stage.bytes == before);
         end();
-        full = true;
+        memory_ends = true;
         CHECK_EQ(sb_wal_stage_init(&stage), -ENOMEM);
-        full = false;
+        memory_ends = false;
 }
 
 int main(int argc, char **argv)

@@ -32,6 +32,7 @@
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
 #include "tests/power/recorder.h"
+#include "tests/unit/blocks.h"
 
 #define BATCHES 12u
 
@@ -43,41 +44,7 @@ static char path[64];
 static int dir;
 static const char *reason;
 
-static int blocks;       /* of memory that are not given back */
-static bool memory_ends; /* the next block cannot be had */
-static int open_before;  /* descriptors, before a log begins */
-
-#ifndef TEST_SANITIZED
-void *__real_mi_zalloc(size_t size);
-void *__wrap_mi_zalloc(size_t size);
-void *__wrap_mi_zalloc(size_t size)
-{
-        void *made = memory_ends ? NULL : __real_mi_zalloc(size);
-
-        if (made)
-                blocks++;
-        return made;
-}
-
-void *__real_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size);
-void *__wrap_mi_realloc(void *block, size_t size)
-{
-        void *made = __real_mi_realloc(block, size);
-
-        blocks += made && !block;
-        return made;
-}
-
-void __real_mi_free(void *block);
-void __wrap_mi_free(void *block);
-void __wrap_mi_free(void *block)
-{
-        if (block)
-                blocks--;
-        __real_mi_free(block);
-}
-#endif
+static int open_before; /* descriptors, before a log begins */
 
 /* What the present run has acknowledged. */
 static struct {
