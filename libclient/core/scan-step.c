@@ -251,7 +251,7 @@ static struct sb_node *scan_step_take_run(
         uint32_t i;
 
         sb_order_take_run(handle, bound->key, bound->len, bound->inclusive, true, most, &run);
-        sb_ahead_nodes(&handle->segment, run.node, run.count);
+        sb_ahead_nodes(&handle->segment, run.node, run.count, false);
         for (i = run.count; i; i--)
                 if (scan_step_version_by(scan, run.node[i - 1]) || SB_FAULT(SCAN_RUN_OF_ALL))
                         scan->run[scan->run_count++] =

@@ -16,9 +16,12 @@
 #include "shm/layout/block.h"
 #include "shm/layout/segment.h"
 
-/* Nodes that are looked at next, one after the other: their cells, and what is in these. */
-void sb_ahead_nodes(const struct sb_segment *segment, struct sb_node *const *nodes, uint32_t count);
-/* The pass over the buckets has come to @bucket: what the cells of later ones lead to. */
+/* Nodes that are looked at next, one after the other: their cells, and what is in these. @bits: and
+ * the bits of the blocks, for a pass that asks whether each is one. */
+void sb_ahead_nodes(
+        const struct sb_segment *segment, struct sb_node *const *nodes, uint32_t count, bool bits);
+/* The pass over the buckets has come to @bucket: what the cells of later ones lead to,
+ * and the bits of that. */
 void sb_ahead_bucket(const struct sb_segment *segment, uint32_t bucket);
 /* Versions that are looked at next, in blocks of @size bytes; a bit of @bits for each: their nodes,
  * and the cells that these name. */

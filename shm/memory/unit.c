@@ -376,6 +376,20 @@ bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
                (sb_unit_word(segment, unit) ^ word) >> 54 == 0;
 }
 
+void sb_unit_fetch_bit(const struct sb_segment *segment, uint64_t offset)
+{
+        uint32_t unit = sb_unit_of(segment, offset), index;
+        uint64_t word;
+
+        if (unit == UINT32_MAX)
+                return;
+        word = sb_unit_word(segment, unit);
+        index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
+                                   segment->class_inverse[SB_UNIT_CLASS(word) % SB_CLASS_MAX] >>
+                           32);
+        sb_prefetch(&sb_unit_bitmap(segment, unit)[index / 64]);
+}
+
 static void unit_reset_words(struct sb_block *block, enum sb_unit_kind kind)
 {
         if (kind == SB_UNIT_NODES) {

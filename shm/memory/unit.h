@@ -68,6 +68,8 @@ bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit);
  * @ret_size may be NULL. */
 bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
         uint64_t *ret_size);
+/* Fetch what sb_unit_is_block() will read of a block. */
+void sb_unit_fetch_bit(const struct sb_segment *segment, uint64_t offset);
 /* Clear the bit of a block, which ends its life. The caller has won the block's retire word, or is
  * the reaper of the dead client that took the block. */
 void sb_unit_clear(struct sb_handle *handle, uint64_t offset);

@@ -114,7 +114,7 @@ static bool check_order_run(struct sb_look *look, struct check_order_last *last)
 
         sb_order_take_run(
                 look->handle, last->key, last->len, !last->any, false, SB_ORDER_RUN, &run);
-        sb_ahead_nodes(look->segment, run.node, run.count);
+        sb_ahead_nodes(look->segment, run.node, run.count, true);
         for (i = 0; i < run.count; i++) {
                 const char *fault = check_order_node(look, run.node[i], last);
 
