@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agentd/engine.h"
+#include "agentd/inspect.h"
 #include "agentd/log.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
@@ -31,9 +32,10 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/evict.h"
-#include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reap.h"
+
+#define SAY_BYTES (UINT64_C(1) << 30) /* of a segment at which one may look for seconds */
 
 static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_segment *ret)
 {
@@ -93,7 +95,13 @@ static enum sb_engine_end adopt_take_record(
 
 static enum sb_engine_end adopt_validate(struct sb_engine *engine, struct sb_check_report *ret)
 {
-        int r = sb_check(&engine->handle, false, ret);
+        const struct sb_config *config = engine->supervisor->config;
+        int r;
+
+        if (config->size >= SAY_BYTES)
+                sb_log("looking at the whole segment before it is served");
+        r = sb_inspect(&engine->handle, config->clients,
+                sb_memory_parts(engine->supervisor->memory.size), ret);
 
         if (r) {
                 sb_log("the segment is not adopted: it cannot be checked (%s)", strerror(-r));

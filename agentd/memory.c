@@ -32,7 +32,6 @@
 
 #define HUGE_PAGE SB_MAP_HUGE_PAGE
 #define PART_MIN  (UINT64_C(64) << 20) /* of the memory that one thread makes present */
-#define PARTS_MAX 16u
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
 #endif
@@ -81,16 +80,15 @@ static void *memory_populate_part(void *context)
         return NULL;
 }
 
-/* How many parts to make of a map: as many as this process has processors. Where there are more of
- * them than a set has places, one. */
-static uint32_t memory_parts(uint64_t size)
+/* Where there are more processors than a set has places, one. */
+uint32_t sb_memory_parts(uint64_t size)
 {
         uint64_t most = size / PART_MIN;
         cpu_set_t set;
         int count = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
 
-        if (most > PARTS_MAX)
-                most = PARTS_MAX;
+        if (most > SB_MEMORY_PARTS_MAX)
+                most = SB_MEMORY_PARTS_MAX;
         return count < 1 || most < 1    ? 1
                : (uint32_t)count < most ? (uint32_t)count
                                         : (uint32_t)most;
@@ -101,8 +99,8 @@ static uint32_t memory_parts(uint64_t size)
  * many bytes are in huge pages; NULL: none are to be. Return: 0, -errno. */
 static int memory_populate(int fd, void *base, uint64_t size, uint64_t *ret_joined)
 {
-        struct memory_part parts[PARTS_MAX] = {0};
-        uint32_t count = memory_parts(size), i;
+        struct memory_part parts[SB_MEMORY_PARTS_MAX] = {0};
+        uint32_t count = sb_memory_parts(size), i;
         uint64_t share = size / count & ~(HUGE_PAGE - 1);
         int r = 0;
 

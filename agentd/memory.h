@@ -9,6 +9,9 @@
 
 #include "agentd/config.h"
 
+/* Into so many parts at most work on all of a segment is divided. */
+#define SB_MEMORY_PARTS_MAX 16u
+
 struct sb_memory {
         int fd;
         uint64_t size;
@@ -22,6 +25,9 @@ struct sb_memory {
  * present; for the caller to use before others come, and to unmap. Return: 0; -1: the reason was
  * logged. */
 int sb_memory_make(const struct sb_config *config, struct sb_memory *ret, void **ret_base);
+/* How many parts to make of such work: one for each processor that this process may use, if they
+ * are of 64 MiB at least. */
+uint32_t sb_memory_parts(uint64_t size);
 /* No client will be given the memory any more, and attached clients see SB_E_DETACHED. The kernel
  * frees the memory when the last client has unmapped it. */
 void sb_memory_drop(struct sb_memory *memory);

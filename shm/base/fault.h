@@ -158,6 +158,8 @@
         X(LOG_PAIR_EARLY, "half of the first batch's pair counts before any batch is durable")     \
         X(LOG_PAIR_TORN, "the log is killed where it says half of which batch has a cut")          \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
+        X(INSPECT_UNANSWERED,                                                                      \
+                "a part of the segment is not looked at when its process was killed")              \
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \
         X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
         X(LAST_COPY_LEFT_OUT, "at a clean end the bus is not copied into its log")                 \

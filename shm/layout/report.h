@@ -32,4 +32,7 @@ struct sb_check_report {
 __attribute__((format(printf, 2, 3))) void sb_report_problem(
         struct sb_check_report *report, const char *format, ...);
 
+/* Add the findings and counts of another look, at another part of the same segment. */
+void sb_report_add(struct sb_check_report *report, const struct sb_check_report *other);
+
 #endif

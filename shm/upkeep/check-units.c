@@ -332,14 +332,14 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
         }
 }
 
-void sb_look_at_units(struct sb_look *look)
+void sb_look_at_units(struct sb_look *look, uint32_t first, uint32_t end)
 {
         struct sb_segment *segment = look->segment;
         struct sb_check_report *report = look->report;
         uint32_t unit;
 
         sb_reach_begin(&look->reach);
-        for (unit = 0; unit < segment->geometry.unit_count; unit++) {
+        for (unit = first; unit < end; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]); /* A:unit-owned. */
                 enum sb_unit_kind kind = SB_UNIT_KIND(word);
                 uint64_t used = report->bytes_used;

@@ -23,8 +23,8 @@ struct sb_look {
         struct sb_reach reach;
 };
 
-/* The pass over units and blocks. Not under a pin. */
-void sb_look_at_units(struct sb_look *look);
+/* The pass over the units from @first to @end, and their blocks. Not under a pin. */
+void sb_look_at_units(struct sb_look *look, uint32_t first, uint32_t end);
 
 /* Whether a block that is linked, or a unit in use, was born in an era to come. Its maker was
  * stopped for ages between the look at the era and the store, and did not look again: a reader that

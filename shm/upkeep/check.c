@@ -369,12 +369,11 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
 }
 
 /* Each cell, and the chain in it. */
-static void check_buckets(struct sb_look *look)
+static void check_buckets(struct sb_look *look, uint32_t first, uint32_t end)
 {
-        const struct sb_geometry *g = &look->segment->geometry;
         uint32_t bucket, index;
 
-        for (bucket = 0; bucket < g->bucket_count; bucket++) {
+        for (bucket = first; bucket < end; bucket++) {
                 sb_pin(look->handle);
                 sb_ahead_bucket(look->segment, bucket);
                 for (index = 0; index < SB_BUCKET_CELLS; index++)
@@ -448,31 +447,84 @@ static void check_record(struct sb_look *look, uint32_t slot)
                         look->report, "client %u is free but pinned, or frees a block", slot);
 }
 
-int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *ret)
+static void check_records(struct sb_look *look)
+{
+        for (uint32_t slot = 0; slot < look->segment->geometry.record_count; slot++)
+                check_record(look, slot);
+}
+
+/* ---- the whole, and its parts ---- */
+
+/* Where part @part begins of @count things. */
+static uint32_t check_first(uint32_t count, uint32_t part, uint32_t parts)
+{
+        return (uint32_t)((uint64_t)count * part / parts);
+}
+
+static void check_pass(struct sb_look *look, struct sb_check_part part)
+{
+        const struct sb_geometry *g = &look->segment->geometry;
+
+        switch (part.pass) {
+        case SB_CHECK_ORDER:
+                check_order(look);
+                break;
+        case SB_CHECK_BUCKETS:
+                check_buckets(look, check_first(g->bucket_count, part.part, part.parts),
+                        check_first(g->bucket_count, part.part + 1, part.parts));
+                break;
+        case SB_CHECK_UNITS:
+                sb_look_at_units(look, check_first(g->unit_count, part.part, part.parts),
+                        check_first(g->unit_count, part.part + 1, part.parts));
+                break;
+        case SB_CHECK_RECORDS:
+                check_records(look);
+                break;
+        }
+}
+
+int sb_check_begin(struct sb_handle *handle, struct sb_check_report *ret)
 {
         struct sb_segment *segment = &handle->segment, again;
         struct sb_superblock *super = segment->super;
-        struct sb_look look = {
-                .handle = handle, .segment = segment, .report = ret, .quiescent = quiescent};
         /* A:stable, A:clock. In this order: the stable cut is below the clock, which only rises. */
         uint64_t stable = sb_load_acquire(&super->stable), clock = sb_load_acquire(&super->clock);
         uint64_t era = sb_load_acquire(&super->era); /* A:era. */
-        uint32_t slot;
 
         memset(ret, 0, sizeof(*ret));
         if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
                 return -EBADMSG;
         if (stable >= clock || clock & SB_STAMP_INTENT)
-                sb_report_problem(look.report, "clock %llu and stable cut %llu make no sense",
+                sb_report_problem(ret, "clock %llu and stable cut %llu make no sense",
                         (unsigned long long)clock, (unsigned long long)stable);
         if (sb_era_low(era) < SB_ERA_MIN || era > SB_ERA_MAX)
-                sb_report_problem(look.report, "era %llu makes no sense", (unsigned long long)era);
-        check_order(&look);
+                sb_report_problem(ret, "era %llu makes no sense", (unsigned long long)era);
+        return 0;
+}
+
+void sb_check_part(
+        struct sb_handle *handle, struct sb_check_part part, struct sb_check_report *report)
+{
+        struct sb_look look = {.handle = handle, .segment = &handle->segment, .report = report};
+
+        check_pass(&look, part);
+}
+
+int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *ret)
+{
+        struct sb_look look = {.handle = handle,
+                .segment = &handle->segment,
+                .report = ret,
+                .quiescent = quiescent};
+        int r = sb_check_begin(handle, ret);
+
+        if (r)
+                return r;
+        check_pass(&look, (struct sb_check_part){SB_CHECK_ORDER, 0, 1});
         if (!ret->problem_count)
-                check_buckets(&look);
+                check_pass(&look, (struct sb_check_part){SB_CHECK_BUCKETS, 0, 1});
         if (!ret->problem_count)
-                sb_look_at_units(&look);
-        for (slot = 0; slot < segment->geometry.record_count; slot++)
-                check_record(&look, slot);
+                check_pass(&look, (struct sb_check_part){SB_CHECK_UNITS, 0, 1});
+        check_pass(&look, (struct sb_check_part){SB_CHECK_RECORDS, 0, 1});
         return 0;
 }

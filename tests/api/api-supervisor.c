@@ -5,8 +5,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -152,6 +155,101 @@ static void test_the_next_engine_ends_what_the_dead_one_had_begun(void)
         sb_snapshot_close(&daemon_handle, taken);
         daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* ---- an engine that looks at a large segment ---- */
+
+/* The first child of a process by the name of @name; 0: it has none. */
+static pid_t child_named(pid_t parent, const char *name)
+{
+        char path[64], text[32];
+        pid_t child = 0;
+        FILE *file, *comm;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+        file = fopen(path, "r");
+        while (file && fscanf(file, "%d", &child) == 1) {
+                snprintf(path, sizeof(path), "/proc/%d/comm", (int)child);
+                comm = fopen(path, "r");
+                *text = 0;
+                if (comm && !fgets(text, sizeof(text), comm))
+                        *text = 0;
+                if (comm)
+                        fclose(comm);
+                text[strcspn(text, "\n")] = 0;
+                if (!strcmp(text, name))
+                        break;
+                child = 0;
+        }
+        if (file)
+                fclose(file);
+        return child;
+}
+
+static int processors(void)
+{
+        cpu_set_t set;
+
+        return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+}
+
+/* How many ends a look may come to. */
+#define LOOK_ENDS 4u
+
+/* End what looks at the segment just now. Return: whether something did. */
+static bool end_look(pid_t supervisor, unsigned how)
+{
+        pid_t engine = child_named(supervisor, "agentd-engine"), child;
+
+        child = engine ? child_named(engine, "agentd-look") : 0;
+        if (!child)
+                return false;
+        if (how & 1) /* alone, or its parent is killed as well */
+                kill(child, SIGSTOP);
+        if (how != 1)
+                kill(how == 0 ? child : engine, SIGKILL);
+        return true;
+}
+
+static void test_an_engine_and_its_children_are_killed_while_they_look(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        unsigned met[LOOK_ENDS] = {0}, seed = 3;
+        char key[24];
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "256M", "--clients", "5", "--durability", "volatile");
+        CHECK(daemon_hear(&daemon, "ready"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        for (int i = 0; i < 100000; i++) {
+                snprintf(key, sizeof(key), "key %d", i);
+                if (daemon_set(&daemon_handle, key, "some value"))
+                        TEST_FAIL("key %d", i);
+        }
+        for (unsigned round = 0; round < 24; round++) {
+                pid_t engine = daemon_engine(&attachment);
+
+                kill(engine, SIGKILL);
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 4000) * 1000);
+                while (daemon_engine(&attachment) == engine && !met[round % LOOK_ENDS])
+                        met[round % LOOK_ENDS] += end_look(daemon.pid, round % LOOK_ENDS);
+                met[round % LOOK_ENDS] += end_look(daemon.pid, round % LOOK_ENDS);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                CHECK_EQ(daemon_set(&daemon_handle, "key 7", "is written"), 0);
+        }
+        TEST_NOTE("api-supervisor: looks of which a child was killed, or stopped, the engine was "
+                  "killed, or that beside a stopped child: %u, %u, %u, %u",
+                met[0], met[1], met[2], met[3]);
+        /* One processor needs no child. */
+        CHECK(processors() == 1 || (met[0] && met[1] && met[2] && met[3]));
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK_EQ(sb_check(&daemon_handle, false, &report), 0);
+        CHECK(report.problem_count == 0 && report.keys == 100000);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(strstr(daemon.said, ": 100000 keys") && !strstr(daemon.said, "not adopted"));
 }
 
 static void test_engine_becomes_supervisor_when_the_supervisor_is_killed(void)
@@ -392,6 +490,7 @@ int main(int argc, char **argv)
         RUN(test_killed_engine_is_replaced_while_clients_go_on);
         RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
         RUN(test_the_next_engine_ends_what_the_dead_one_had_begun);
+        RUN(test_an_engine_and_its_children_are_killed_while_they_look);
         RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);

@@ -365,6 +365,7 @@ static const struct {
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
         {SB_FAULT_SCAN_RUN_KEPT, "tests/api/api-faults"},
         {SB_FAULT_FIND_NODE_UNASKED, "tests/unit/unit-faults"},
+        {SB_FAULT_INSPECT_UNANSWERED, "tests/unit/unit-faults"},
         {SB_FAULT_SCAN_RUN_OF_ALL, "tests/api/api-faults"},
         {SB_FAULT_OLDER_COPY_DROPPED, "tests/api/api-faults"},
         {SB_FAULT_SPARE_UNSYNCED, "tests/power/power-faults"},
