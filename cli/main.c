@@ -1,10 +1,21 @@
 /* agentctl: a bus's command line, a client like any other. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
+
+/* Whether standard output is a pipe that nothing reads any more, as behind `agentctl scan | head`:
+ * then the reader has what it wanted, and needs no line. */
+static bool reader_is_gone(void)
+{
+        struct pollfd out = {.fd = STDOUT_FILENO};
+
+        return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
 
 int main(int argc, char **argv)
 {
@@ -16,7 +27,9 @@ int main(int argc, char **argv)
         code = cli_run(&cli, argc, argv);
         sb_close(cli.attached);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
-                cli_say("cannot write to standard output: %s; all else was done", strerror(errno));
+                if (!reader_is_gone())
+                        cli_say("cannot write to standard output: %s; all else was done",
+                                strerror(errno));
                 code = CLI_FAILED;
         }
         return code;
