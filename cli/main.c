@@ -10,7 +10,7 @@
 
 /* Whether standard output is a pipe that nothing reads any more, as behind `agentctl scan | head`:
  * then the reader has what it wanted, and needs no line. */
-static bool reader_is_gone(void)
+static bool main_reader_is_gone(void)
 {
         struct pollfd out = {.fd = STDOUT_FILENO};
 
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         code = cli_run(&cli, argc, argv);
         sb_close(cli.attached);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
-                if (!reader_is_gone())
+                if (!main_reader_is_gone())
                         cli_say("cannot write to standard output: %s; all else was done",
                                 strerror(errno));
                 code = CLI_FAILED;

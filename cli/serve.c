@@ -130,6 +130,25 @@ static bool serve_is_gone(pid_t supervisor)
         return got > 0;
 }
 
+/* No agentd was there to say why. */
+static void serve_say_not_started(int r, const char *directory)
+{
+        switch (r) {
+        case -EROFS: /* of a bus it means another thing */
+                cli_say("cannot start agentd on %s: that is on a file system that is mounted "
+                        "read-only, and agentd writes there",
+                        directory);
+                break;
+        case -EISDIR:
+                cli_say("cannot start agentd on %s: %s there is a directory, and agentd writes its "
+                        "lines into a file of that name: move it away",
+                        directory, SB_PLACE_LOG);
+                break;
+        default:
+                cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
+        }
+}
+
 int cli_start(struct cli *cli)
 {
         const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
@@ -169,12 +188,7 @@ int cli_start(struct cli *cli)
                 serve_say_end(&end, directory);
                 return CLI_FAILED;
         }
-        if (r == -EROFS) /* of a bus it means another thing */
-                cli_say("cannot start agentd on %s: that is on a file system that is mounted "
-                        "read-only, and agentd writes there",
-                        directory);
-        else
-                cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
+        serve_say_not_started(r, directory);
         return r == -EACCES || r == -EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
 }
 
