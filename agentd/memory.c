@@ -167,6 +167,9 @@ static int memory_make_memfd(unsigned memfd_flags, const struct sb_geometry *geo
         memory.super = sb_map_segment(memory.fd, memory.page_size);
         if (!memory.super)
                 goto failed;
+        memory.super->huge_bytes = memfd_flags & MFD_HUGETLB ? memory.size
+                                   : ret_joined              ? *ret_joined
+                                                             : 0;
         *ret = memory;
         *ret_base = base;
         return 0;

@@ -33,6 +33,7 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_begin();
         cli_json_text("id", id);
         cli_json_number("segment_bytes", stat->segment_bytes);
+        cli_json_number("huge_bytes", stat->huge_bytes);
         cli_json_number("data_bytes", stat->data_bytes);
         cli_json_number("data_free_bytes", stat->data_free_bytes);
         cli_json_number("reserve_bytes", stat->reserve_bytes);
@@ -145,6 +146,12 @@ static void look_print_log(const struct sb_admin_stat *stat)
                 look_print_log_counts(&stat->log);
 }
 
+/* Whether more than the rest behind the last huge page is in small ones. */
+static bool look_is_slow(const struct sb_admin_stat *stat)
+{
+        return stat->segment_bytes - stat->huge_bytes >= UINT64_C(2) << 20;
+}
+
 static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char a[32], b[32], c[32];
@@ -152,6 +159,8 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
                 cli_bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
                 cli_age_words(stat->age_ns, b));
+        printf("pages        %s of that in huge ones%s\n", cli_bytes_words(stat->huge_bytes, a),
+                look_is_slow(stat) ? ": in a large bus lookups take longer outside them" : "");
         printf("memory       %s, %s of whole units free (a unit: %s)\n",
                 cli_bytes_words(stat->data_bytes, a), cli_bytes_words(stat->data_free_bytes, b),
                 cli_bytes_words(stat->unit_size, c));

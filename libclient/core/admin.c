@@ -133,6 +133,7 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         stat.segment_bytes = segment->geometry.size;
+        stat.huge_bytes = super->huge_bytes;
         stat.value_len_max = segment->value_len_max;
         stat.key_len_max = segment->key_len_max;
         stat.buckets = segment->geometry.bucket_count;

@@ -33,7 +33,7 @@ struct sb_admin_log {
 };
 
 struct sb_admin_stat {
-        uint64_t segment_bytes;
+        uint64_t segment_bytes, huge_bytes;   /* huge: of these, in huge pages */
         uint64_t data_bytes, data_free_bytes; /* of units: what keys, values and guards share */
         uint64_t reserve_bytes;               /* of data_bytes: kept back for tombstones */
         uint64_t value_len_max;

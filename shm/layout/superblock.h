@@ -114,7 +114,8 @@ struct sb_superblock {
         struct sb_word32 supervisor_life; /* the supervisor's; supervisor, kernel */
         uint32_t zero2;
         struct sb_word32 engine_life; /* the engine's; engine, kernel */
-        uint64_t pad1[4];
+        uint64_t huge_bytes;          /* of the segment, in huge pages; for people; written once */
+        uint64_t pad1[3];
 
         /* Line 4: the commit clock, 2 at first. A client that takes a cut, CAS, +1. Then what a
          * writer has to look at behind its stamp. */

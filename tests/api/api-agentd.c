@@ -343,7 +343,7 @@ static void test_without_hugepages_ordinary_ones_are_joined_or_one_line_warns(vo
         struct daemon daemon;
         const char *warning;
         unsigned long before = free_hugepages();
-        uint64_t joined;
+        uint64_t joined, huge;
         char size[32];
 
         if (before > 1024)
@@ -355,6 +355,7 @@ static void test_without_hugepages_ordinary_ones_are_joined_or_one_line_warns(vo
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         CHECK_EQ((uintptr_t)attachment.segment.base % (2 << 20), 0);
         joined = joined_bytes(&attachment.segment);
+        huge = attachment.segment.super->huge_bytes;
         TEST_NOTE("%ju of %ju MiB in huge pages", (uintmax_t)(joined >> 20),
                 (uintmax_t)(attachment.segment.geometry.size >> 20));
         daemon_detach(&attachment, &daemon_handle);
@@ -364,6 +365,7 @@ static void test_without_hugepages_ordinary_ones_are_joined_or_one_line_warns(vo
                 TEST_SKIP("others use the huge pages meanwhile");
         if (!warning) {
                 CHECK_EQ(joined, attachment.segment.geometry.size);
+                CHECK_EQ(huge, joined);
         } else {
                 CHECK(strstr(warning, "sysctl vm.nr_hugepages="));
                 CHECK(!strstr(warning + 1, "warning: "));
