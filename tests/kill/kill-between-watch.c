@@ -1,5 +1,9 @@
-/* What watches want and what is said to be gone, beside the processes that prune
- * (tests/kill/race.h). */
+/*
+ * Watches and the processes that write, prune or log beside them: what a watch wants stays, what is
+ * gone is said, and a watch that joins is told, also where one comes between two instructions of
+ * the other (tests/kill/race.h).
+ */
+#include "ring/op/prefix.h"
 #include "ring/op/watch.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
@@ -7,6 +11,7 @@
 #include "shm/notify/hint.h"
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
+#include "shm/notify/unlogged.h"
 #include "tests/kill/race.h"
 
 /* ---- what a watch that drops wants ---- */
@@ -241,6 +246,85 @@ static void test_what_is_given_up_is_said_beside_a_process_that_gives_up_less(vo
         CHECK(race_all(&race) > 5);
 }
 
+/* ---- watches of prefixes ---- */
+
+static struct sb_op_prefix watch;
+
+static void ask_for_all(void *context)
+{
+        (void)context;
+        sb_unlogged_ask_all(&reader.segment);
+}
+
+static void ask_above_a_cut(void *context)
+{
+        (void)context;
+        sb_unlogged_ask_above(&reader.segment, 5);
+}
+
+static void watch_keys(void)
+{
+        broken |= sb_op_prefix_begin(&writer, "k", 1, 1, SB_PREFIX_DEPTH, &watch) != 0;
+}
+
+static bool watch_is_told(void)
+{
+        uint64_t hints = came ? sb_hint_tail(&watch.row) : 0;
+
+        return !came || (!put(&reader, "key", "1", 1) && sb_hint_tail(&watch.row) > hints);
+}
+
+static void test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told(void)
+{
+        static void (*const operations[])(void *) = {ask_for_all, ask_above_a_cut};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                const struct race race = {.begin = begin_plain,
+                        .operation = operations[i],
+                        .beside = watch_keys,
+                        .right = watch_is_told};
+
+                CHECK(race_all(&race) > 1);
+        }
+}
+
+static bool begin_watched(void)
+{
+        return begin_plain() && !put(&writer, "key", "1", 1) &&
+               !sb_op_prefix_begin(&reader, "k", 1, 1, SB_PREFIX_DEPTH, &watch);
+}
+
+static void watch_anew(void *context)
+{
+        (void)context;
+        broken |= !sb_op_prefix_again(&reader, &watch);
+}
+
+/* More than the ring has hints for. */
+static void write_much(void)
+{
+        for (uint32_t i = 0; i < 4 * sb_hint_slots(SB_PREFIX_DEPTH); i++)
+                broken |= put(&writer, i % 2 ? "key" : "kex", "2", 1) != 0;
+}
+
+static bool watch_is_whole(void)
+{
+        bool right = sb_op_prefix_whole(&watch);
+
+        sb_op_prefix_end(&reader, &watch);
+        return right;
+}
+
+static void test_a_watch_of_a_prefix_begins_behind_what_was_given_up(void)
+{
+        const struct race race = {.begin = begin_watched,
+                .operation = watch_anew,
+                .beside = write_much,
+                .right = watch_is_whole};
+
+        CHECK(race_all(&race) > 10);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -249,5 +333,7 @@ int main(int argc, char **argv)
         RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
         RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
+        RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
+        RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         return test_end();
 }
