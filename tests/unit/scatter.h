@@ -18,6 +18,7 @@
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/units.h"
 
 #define KEYS_MAX 4000u
 #define TINY     8u /* bytes of a value that lies with its like, low down */
@@ -137,19 +138,6 @@ static inline bool scatter(uint32_t len, uint32_t apart)
                 sb_work_all(&writer, true);
         sb_slab_release_all(&writer);
         return true;
-}
-
-static inline uint32_t owned_by(const struct sb_handle *handle)
-{
-        uint32_t count = 0;
-
-        for (uint32_t i = 0; i < writer.segment.geometry.unit_count; i++) {
-                uint64_t word = sb_unit_word(&writer.segment, i);
-
-                count += word && SB_UNIT_KIND(word) < SB_UNIT_PART &&
-                         SB_UNIT_OWNER(word) == sb_unit_owner(handle);
-        }
-        return count;
 }
 
 /* Wait for a block, as a write does. Return: where it begins, or 0. */

@@ -10,15 +10,11 @@
 #include "shm/upkeep/sweep.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/units.h"
 
 #define UNITS_MAX 20000u
 
 static bool model[UNITS_MAX];
-
-static uint32_t units(void)
-{
-        return writer.segment.geometry.unit_count;
-}
 
 static bool begin(uint64_t size, uint32_t unit_size)
 {
