@@ -1,127 +1,23 @@
-/* The past: reads at old cuts, rules that say what is kept, all versions of a key, undo. */
+/*
+ * Ways to the past: reads and scans at old cuts, all versions of a key, undo. What is there to be
+ * read, rules say (api-rules.c).
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
-#include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
+#include "tests/api/past.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 #include "tests/unit/copy.h"
 
-#define MIB (UINT64_C(1) << 20)
-
-static struct world world;
-static struct sb_bus *bus;
 static const struct sb_bytes all = {NULL, 0};
-
-#define BEGIN() WORLD_BEGIN(16 * MIB)
-#define END()   WORLD_END()
-
-static int put(const char *key, const char *value)
-{
-        return sb_set(bus, b(key), b(value), NULL, NULL);
-}
-
-/* The cut of this moment, which no mark keeps. */
-static uint64_t cut_now(void)
-{
-        uint64_t cut = 0;
-
-        return sb_cut_at(bus, UINT64_MAX, &cut) == 0 ? cut : 0;
-}
-
-static int keep(const char *key, uint32_t flags, uint32_t kind, uint64_t value)
-{
-        const struct sb_rule rule = {.size = sizeof(rule), .kind = kind, .value = value};
-
-        return sb_keep(bus, b(key), flags, &rule);
-}
-
-/* What a key was at a cut: its value; "-": it had none; "?": the answer is SB_E_LAPPED; "?value":
- * the same, with the oldest value that is known. */
-static const char *at(const char *key, uint64_t cut)
-{
-        static char text[64];
-        struct sb_guard guard = {0};
-        int r = sb_get_at(bus, b(key), cut, &guard);
-
-        if (r == SB_E_NOT_FOUND && !guard.bus)
-                return "-";
-        if (r != 0 && r != SB_E_LAPPED)
-                return "error";
-        if (!guard.bus)
-                return "?";
-        snprintf(text, sizeof(text), "%s%.*s", r == 0 ? "" : "?", (int)guard.value.len,
-                (const char *)guard.value.data);
-        if (guard.kind == SB_DELETED)
-                strcpy(text, "?deleted");
-        sb_guard_release(&guard);
-        return text;
-}
-#define AT(key, cut, expected) CHECK(strcmp(at(key, cut), expected) == 0)
-
-/* All versions of a key, a space behind each; @ret_end: the last result. */
-static const char *history(const char *key, uint32_t flags, int *ret_end)
-{
-        static char text[4096];
-        sb_auto(sb_history_closep) struct sb_history *walk = NULL;
-        struct sb_guard guard = {0};
-        uint64_t time_ns;
-        int r = sb_history_open(bus, b(key), flags, &walk);
-
-        text[0] = '\0';
-        while (r == 0 || (r == SB_E_LAPPED && (flags & SB_REVERSE) && text[0] == '\0')) {
-                if (r == SB_E_LAPPED)
-                        strcat(text, "... ");
-                r = sb_history_next(walk, &guard, &time_ns);
-                if (r != 0)
-                        continue;
-                if (guard.missed != 0)
-                        snprintf(text + strlen(text), 32, "(%llu) ",
-                                (unsigned long long)guard.missed);
-                snprintf(text + strlen(text), 64, "%llu:%.*s%s ", (unsigned long long)guard.rev,
-                        (int)guard.value.len, (const char *)guard.value.data,
-                        guard.kind == SB_DELETED ? "x" : "");
-                sb_guard_release(&guard);
-        }
-        *ret_end = r;
-        return text;
-}
-
-/* The users' calls alone: the calls themselves sweep where no agentd is there to. */
-static void test_keys_that_come_and_go_under_a_rule_never_fill_the_bus(void)
-{
-        struct sb_superblock *super;
-        uint64_t limit;
-        char key[32];
-        int r = 0;
-
-        WORLD_BEGIN(8 * MIB);
-        super = bus->handle.segment.super;
-        if (!world.remote)
-                sb_store_relaxed(&super->history_limit, 2 * MIB);
-        limit = sb_load_relaxed(&super->history_limit);
-        CHECK_EQ(limit, 2 * MIB); /* agentd's default is a quarter */
-        CHECK_EQ(keep("s/", SB_PREFIX, SB_KEEP_LAST, 1), 0);
-        for (unsigned i = 0; i < 50000 && !r; i++) {
-                snprintf(key, sizeof(key), "s/%u", i);
-                r = sb_set(bus, b(key), b("a value"), NULL, NULL);
-                r = r ? r : sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL);
-        }
-        CHECK_EQ(r, 0);
-        world_prune(&world, bus);
-        CHECK(sb_load_relaxed(&super->history_bytes) <= limit);
-        AT("s/49999", cut_now(), "-");
-        END();
-}
 
 static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
 {
@@ -165,194 +61,6 @@ static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
         AT("never", cut, "?");
         AT("same", cut, "1"); /* known only because nothing happened to this key */
         CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), SB_E_LAPPED);
-        END();
-}
-
-static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
-{
-        uint64_t before, cuts[6];
-        char value[16];
-        int end;
-
-        BEGIN();
-        CHECK(!put("log/a", "old"));
-        before = cut_now();
-        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
-        for (int i = 0; i < 6; i++) {
-                cuts[i] = cut_now();
-                snprintf(value, sizeof(value), "v%d", i);
-                CHECK(!put("log/a", value) && !put("log/made-later", value) && !put("other", "o"));
-        }
-        CHECK_EQ(sb_delete(bus, b("log/a"), SB_ANY_REV, NULL, NULL), 0);
-        world_prune(&world, bus);
-        world_prune(&world, bus);
-        AT("log/a", cuts[0], "old");
-        AT("log/a", cuts[1], "v0");
-        AT("log/a", cuts[5], "v4");
-        AT("log/a", cut_now(), "-");
-        AT("log/made-later", cuts[0], "-");
-        AT("log/made-later", cuts[3], "v2");
-        AT("log/never", cuts[0], "-");
-        AT("log/never", before, "?");
-        AT("other", cuts[2], "?o");
-        CHECK(strcmp(history("log/a", 0, &end), "8:x 7:v5 6:v4 5:v3 4:v2 3:v1 2:v0 1:old ") == 0);
-        CHECK_EQ(end, SB_E_NOT_FOUND);
-        CHECK(strcmp(history("log/a", SB_REVERSE, &end),
-                      "1:old 2:v0 3:v1 4:v2 5:v3 6:v4 7:v5 8:x ") == 0);
-        CHECK_EQ(end, SB_E_NOT_FOUND);
-        CHECK(strcmp(history("absent", 0, &end), "") == 0);
-        CHECK_EQ(end, SB_E_NOT_FOUND);
-        /* Without the rule the past goes. */
-        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
-        /* A batch of the log may need it for a moment. */
-        for (unsigned i = 0; i < 100 && (i < 2 || strcmp(at("log/a", cuts[1]), "?") != 0); i++)
-                world_prune(&world, bus);
-        AT("log/a", cuts[1], "?");
-        CHECK(strcmp(history("log/made-later", 0, &end), "6:v5 ") == 0);
-        CHECK_EQ(end, SB_E_LAPPED);
-        CHECK(strcmp(history("log/made-later", SB_REVERSE, &end), "... 6:v5 ") == 0);
-        CHECK_EQ(end, SB_E_NOT_FOUND);
-        END();
-}
-
-/* As a program does that says at each start what it wants kept. */
-static void test_a_rule_that_is_said_again_covers_what_it_covered(void)
-{
-        uint64_t cut;
-
-        BEGIN();
-        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 3), 0);
-        CHECK(!put("log/a", "1"));
-        cut = cut_now();
-        CHECK(!put("log/a", "2") && !put("log/b", "2"));
-        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 3), 0);
-        AT("log/a", cut, "1");
-        AT("log/b", cut, "-");
-        CHECK_EQ(sb_restore(bus, b("log/"), SB_PREFIX, cut, NULL), 0);
-        CHECK(has(bus, "log/a", "1") && !has(bus, "log/b", "2"));
-        /* Another rule begins anew. */
-        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 4), 0);
-        AT("log/never", cut, "?");
-        CHECK_EQ(sb_restore(bus, b("log/"), SB_PREFIX, cut, NULL), SB_E_LAPPED);
-        END();
-}
-
-static void test_the_last_versions_of_a_key_are_kept_and_no_more(void)
-{
-        uint64_t cut;
-        char value[16];
-        int end;
-
-        BEGIN();
-        CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 3), 0);
-        cut = cut_now();
-        for (int i = 1; i <= 9; i++) {
-                snprintf(value, sizeof(value), "v%d", i);
-                CHECK(!put("k", value) && !put("kk", value));
-                cut_now();
-        }
-        world_prune(&world, bus);
-        CHECK(strcmp(history("k", 0, &end), "9:v9 8:v8 7:v7 ") == 0);
-        CHECK_EQ(end, SB_E_LAPPED);
-        CHECK(strcmp(history("kk", 0, &end), "9:v9 ") == 0);
-        CHECK_EQ(end, SB_E_LAPPED);
-        AT("k", cut, "?v7");
-        CHECK_EQ(sb_delete(bus, b("k"), SB_ANY_REV, NULL, NULL), 0);
-        world_prune(&world, bus);
-        CHECK(strcmp(history("k", SB_REVERSE, &end), "... 8:v8 9:v9 10:x ") == 0);
-        AT("k", cut, "?v8");
-        CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 1), 0);
-        world_prune(&world, bus);
-        AT("k", cut, "?deleted");
-        CHECK_EQ(keep("k", 0, SB_KEEP_NEWEST, 0), 0);
-        END();
-}
-
-static void test_a_span_of_time_is_kept_and_no_more(void)
-{
-        uint64_t end_ns = now_ns() + UINT64_C(20000000000), cut, late;
-        int end;
-
-        BEGIN();
-        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_SPAN, UINT64_C(400000000)), 0);
-        CHECK(!put("k", "1") && !put("gone", "1"));
-        cut = cut_now();
-        CHECK(!put("k", "2"));
-        CHECK_EQ(sb_delete(bus, b("gone"), SB_ANY_REV, NULL, NULL), 0);
-        world_tick(&world);
-        world_prune(&world, bus);
-        AT("k", cut, "1");
-        AT("gone", cut, "1");
-        AT("never", cut, "-");
-        while (strcmp(at("never", cut), "?") != 0 && now_ns() < end_ns) {
-                sb_os_linux.pause(NULL, 10000000);
-                world_tick(&world);
-        }
-        AT("never", cut, "?");
-        world_prune(&world, bus);
-        world_prune(&world, bus);
-        CHECK(strcmp(history("k", 0, &end), "2:2 ") == 0);
-        CHECK_EQ(end, SB_E_LAPPED);
-        CHECK(strcmp(history("gone", 0, &end), "") == 0);
-        AT("gone", cut, "?");
-        late = cut_now();
-        CHECK(!put("k", "3"));
-        AT("k", late, "2");
-        AT("gone", late, "-");
-        END();
-}
-
-static void test_the_longest_rule_applies_and_a_keys_own_before_any(void)
-{
-        struct sb_rule rule = {0};
-        int end;
-
-        BEGIN();
-        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_LAST, 2), 0);
-        CHECK_EQ(keep("a/", SB_PREFIX, SB_KEEP_LAST, 4), 0);
-        CHECK_EQ(keep("a/b", 0, SB_KEEP_LAST, 3), 0);
-        for (int i = 0; i < 6; i++) {
-                CHECK(!put("x", "v") && !put("a/x", "v") && !put("a/b", "v"));
-                cut_now();
-        }
-        world_prune(&world, bus);
-        CHECK(strcmp(history("x", 0, &end), "6:v 5:v ") == 0);
-        CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v 4:v 3:v ") == 0);
-        CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v 4:v ") == 0);
-        CHECK_EQ(sb_kept(bus, b("a/"), SB_PREFIX, &rule), 0);
-        CHECK(rule.kind == SB_KEEP_LAST && rule.value == 4 && rule.size == sizeof(rule));
-        CHECK_EQ(sb_kept(bus, b("a/"), 0, &rule), SB_E_NOT_FOUND);
-        CHECK_EQ(sb_kept(bus, b("a"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
-        CHECK_EQ(keep("a/b", 0, SB_KEEP_NEWEST, 0), 0);
-        CHECK_EQ(keep("a/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
-        CHECK_EQ(sb_kept(bus, b("a/"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
-        world_prune(&world, bus);
-        CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v ") == 0);
-        CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v ") == 0);
-        END();
-}
-
-static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
-{
-        uint64_t cut;
-
-        BEGIN();
-        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_ALL, 0), 0);
-        CHECK_EQ(keep("tmp/", SB_PREFIX, SB_KEEP_SPAN, 1), 0);
-        CHECK(!put("tmp/x", "1") && !put("x", "1"));
-        cut = cut_now();
-        CHECK_EQ(sb_delete(bus, b("tmp/x"), SB_ANY_REV, NULL, NULL), 0);
-        CHECK_EQ(sb_delete(bus, b("x"), SB_ANY_REV, NULL, NULL), 0);
-        for (int i = 0; i < 3; i++) {
-                sb_os_linux.pause(NULL, 20000000);
-                world_tick(&world);
-                world_prune(&world, bus);
-        }
-        AT("tmp/x", cut, "?");
-        AT("x", cut, "1");
-        CHECK_EQ(keep("tmp/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
-        AT("tmp/x", cut, "?");
-        AT("tmp/x", cut_now(), "-");
         END();
 }
 
@@ -679,46 +387,6 @@ static void test_a_walk_goes_on_while_what_it_stands_on_is_pruned(void)
         END();
 }
 
-static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
-{
-        struct sb_superblock *super;
-        char *value = calloc(1, 20000);
-        uint64_t cut = 0, early;
-        int r = 0, end;
-
-        CHECK(value);
-        BEGIN();
-        super = bus->handle.segment.super;
-        if (!world.remote)
-                sb_store_release(&super->history_limit, 4 * MIB);
-        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
-        CHECK(!put("k1", "marked"));
-        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
-        CHECK(!put("k1", "early") && !put("k3", "v"));
-        early = cut_now();
-        CHECK(!put("k3", "w"));
-        /* Write ten times as much as the segment holds. */
-        for (unsigned i = 0; i < 8000 && r == 0; i++) {
-                r = sb_set(
-                        bus, b(i % 2 ? "k1" : "k2"), (struct sb_bytes){value, 20000}, NULL, NULL);
-                if (i % 10 == 0)
-                        cut_now();
-        }
-        CHECK_EQ(r, 0);
-        world_prune(&world, bus);
-        world_prune(&world, bus);
-        CHECK(sb_load_relaxed(&super->history_bytes) <= 5 * MIB);
-        CHECK(sb_load_relaxed(&super->history_floor) > early);
-        AT("k1", cut, "marked");
-        CHECK(at("k1", early)[0] == '?');
-        AT("k3", early, "?w");
-        (void)history("k3", 0, &end);
-        CHECK_EQ(end, SB_E_LAPPED);
-        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
-        free(value);
-        END();
-}
-
 static void test_restore_undoes_what_came_after_a_cut(void)
 {
         uint64_t cut = 0, rev = 0;
@@ -897,14 +565,7 @@ static void test_a_cut_of_a_write_can_be_read_at_once_by_any_process(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
-        RUN(test_keys_that_come_and_go_under_a_rule_never_fill_the_bus);
         RUN(test_a_marked_cut_can_be_read_until_the_mark_is_dropped);
-        RUN(test_a_rule_keeps_everything_that_was_since_it_was_made);
-        RUN(test_a_rule_that_is_said_again_covers_what_it_covered);
-        RUN(test_the_last_versions_of_a_key_are_kept_and_no_more);
-        RUN(test_a_span_of_time_is_kept_and_no_more);
-        RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
-        RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
         RUN(test_a_scan_of_the_past_ends_when_its_rule_is_taken_away);
         RUN(test_a_batch_of_the_past_that_outlasts_its_rule_ends_at_the_last_whole_key);
         RUN(test_a_scan_of_the_past_says_whether_the_oldest_version_left_is_a_delete);
@@ -913,7 +574,6 @@ int main(int argc, char **argv)
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
         RUN(test_a_version_that_is_there_twice_is_listed_once);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
-        RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
         RUN(test_a_cut_of_a_write_can_be_read_at_once_by_any_process);
         RUN(test_restore_undoes_what_came_after_a_cut);
         RUN(test_the_past_reads_the_same_while_a_writer_goes_on);
