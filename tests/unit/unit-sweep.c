@@ -1,15 +1,13 @@
 /*
  * The sweep (shm/upkeep/sweep.h): what the private lists of handles lost, at any step of its way
- * out, is found by its bit and goes; all else stays. Counted by the bitmaps of all units.
+ * out, is found by its bit and goes; all else stays. Counted by the bitmaps of all units. What it
+ * does by eras, unit-sweep-eras shows.
  */
 #include "shm/base/word.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
-#include "shm/layout/record.h"
 #include "shm/layout/report.h"
 #include "shm/layout/superblock.h"
-#include "shm/memory/era.h"
-#include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/spare.h"
@@ -22,79 +20,8 @@
 #include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
-
-static struct sb_superblock *super(void)
-{
-        return writer.segment.super;
-}
-
-static uint32_t unit_count(void)
-{
-        return writer.segment.geometry.unit_count;
-}
-
-/* Blocks that are taken in a unit, but for chunks of guard words. */
-static uint64_t taken_in(uint32_t unit)
-{
-        const struct sb_segment *segment = &writer.segment;
-        uint64_t word = sb_unit_word(segment, unit);
-        uint32_t kind = SB_UNIT_KIND(word), count = sb_unit_block_count(segment, word);
-
-        if (kind != SB_UNIT_VERSIONS && kind != SB_UNIT_NODES && kind != SB_UNIT_LARGE)
-                return 0;
-        return count - sb_unit_count_free(segment, unit, count);
-}
-static uint64_t taken(void)
-{
-        uint64_t sum = 0;
-
-        for (uint32_t unit = 0; unit < unit_count(); unit++)
-                sum += taken_in(unit);
-        return sum;
-}
-
-static uint64_t sweep_whole(struct sb_handle *handle)
-{
-        uint32_t cursor = 0;
-        uint64_t freed;
-
-        sb_sweep_begin(handle);
-        freed = sb_sweep(handle, &cursor, unit_count());
-        sb_sweep_end(handle);
-        return freed;
-}
-
-/* What a kill or an overflow does to the lists. */
-static void lose_lists(struct sb_handle *handle)
-{
-        handle->limbo.count = 0;
-        handle->limbo.pending_head = handle->limbo.pending_tail;
-}
-
-/* A block that no list names, as it would be with this retire word. */
-static struct sb_version *take(uint64_t size, uint32_t retire)
-{
-        struct sb_version *version;
-        uint64_t offset;
-
-        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset))
-                return NULL;
-        version = sb_version_at(&writer.segment, offset);
-        memset((unsigned char *)version + sizeof(struct sb_block), 0,
-                sizeof(*version) - sizeof(struct sb_block));
-        sb_store_relaxed(&version->block.birth, sb_load_relaxed(&super()->era));
-        sb_store_relaxed(&version->block.retire, retire);
-        return version;
-}
-
-static bool begin(uint64_t size)
-{
-        draw_state = size;
-        if (!make_bus(size))
-                return false;
-        sb_store_relaxed(&super()->clock, 100);
-        return true;
-}
+#include "tests/unit/swept.h"
+#include "tests/unit/units.h"
 
 /* ---- slices ---- */
 
@@ -119,16 +46,15 @@ static void test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_t
         while (sweep_whole(&writer)) /* the placeholders */
                 ;
         for (uint32_t step = 0; step < 400; step++) {
-                uint32_t start = draw(3 * unit_count()), count = draw(2 * unit_count()),
-                         cursor = start;
+                uint32_t start = draw(3 * units()), count = draw(2 * units()), cursor = start;
                 uint64_t before = reader.counters.swept, expected = 0;
 
                 for (uint32_t i = 0; i < count; i++)
-                        expected += taken_in((start + i) % unit_count());
+                        expected += taken_in((start + i) % units());
                 CHECK_EQ(sb_sweep(&reader, &cursor, count), 0);
                 CHECK_EQ(reader.counters.swept - before, expected);
-                CHECK_EQ(cursor % unit_count(), (start + count) % unit_count());
-                CHECK(cursor <= unit_count() || !count);
+                CHECK_EQ(cursor % units(), (start + count) % units());
+                CHECK(cursor <= units() || !count);
                 most += expected > 1000;
         }
         CHECK(most > 50);
@@ -342,7 +268,7 @@ static void test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long(v
         CHECK_EQ(reader.counters.swept - before, count);
 
         chunks = sb_sweep_chunks(&writer.segment);
-        CHECK_EQ(chunks, 8 * (uint64_t)unit_count());
+        CHECK_EQ(chunks, 8 * (uint64_t)units());
         before = writer.counters.swept + reader.counters.swept;
         while (sb_load_relaxed(&writer.segment.super->sweep_next) < chunks) {
                 struct sb_handle *handle = draw(2) ? &writer : &reader;
@@ -361,9 +287,9 @@ static void test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long(v
 static void test_a_large_block_is_swept_as_one(void)
 {
         CHECK(begin(4 << 20));
-        for (uint32_t units = 2; units < 9; units++) {
+        for (uint32_t count = 2; count < 9; count++) {
                 struct sb_version *version =
-                        take((uint64_t)units * writer.segment.geometry.unit_size - 200, 0);
+                        take((uint64_t)count * writer.segment.geometry.unit_size - 200, 0);
 
                 CHECK(version);
                 sb_slab_release_all(&writer);
@@ -372,87 +298,10 @@ static void test_a_large_block_is_swept_as_one(void)
                 sb_store_relaxed(&version->block.retire, SB_RETIRE_DYING);
                 CHECK_EQ(sweep_whole(&reader), 1);
                 CHECK_EQ(taken(), 0);
-                for (uint32_t unit = 0; unit < unit_count(); unit++)
+                for (uint32_t unit = 0; unit < units(); unit++)
                         CHECK(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)) != SB_UNIT_PART);
         }
         unmake_bus();
-}
-
-/* ---- pins and eras ---- */
-
-static void test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it(void)
-{
-        for (uint32_t born = 38; born < 44; born++) {
-                struct sb_version *version;
-                uint64_t wanted;
-
-                CHECK(begin(1 << 20));
-                CHECK((version = take(70, SB_RETIRE_DYING)));
-                sb_slab_release_all(&writer);
-                sb_store_relaxed(&version->block.birth, born);
-                sb_store_relaxed(&super()->era, 40);
-                sb_pin(&reader);
-                sb_store_relaxed(&super()->era, 42); /* others have retired much */
-                wanted = sb_load_relaxed(&super()->sweep_wanted);
-                sweep_whole(&writer);
-                /* The other process knows what was born in its era or before. */
-                CHECK_EQ(sb_load_relaxed(&version->block.retire) == SB_RETIRE_DYING, born <= 40);
-                /* Until that one goes on, another sweep would find the same. */
-                CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), wanted);
-                CHECK(!sb_sweep_is_due(&writer));
-                sb_unpin(&reader);
-                CHECK_EQ(sb_sweep_is_due(&writer), born <= 40);
-                sweep_whole(&writer);
-                CHECK_EQ(taken(), 0);
-                unmake_bus();
-        }
-}
-
-static void test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for(void)
-{
-        for (uint32_t era = 41; era < 45; era++) {
-                struct sb_version *version;
-
-                CHECK(begin(1 << 20));
-                CHECK((version = take(70, SB_RETIRE_DYING)));
-                sb_slab_release_all(&writer);
-                sb_store_relaxed(&version->block.birth, 40);
-                sb_store_relaxed(&super()->era, 42); /* the sweeper makes 43 of it */
-                sb_store_relaxed(&reader.record->pin, SB_PIN(era, 0));
-                sweep_whole(&writer);
-                CHECK_EQ(sb_load_relaxed(&version->block.retire) == SB_RETIRE_DYING, era < 43);
-                unmake_bus();
-        }
-}
-
-/* What a sweep leaves where it is, because a process that is pinned since before the sweep holds
- * it, the next sweep finds: which is due when that process goes on. */
-static void test_what_a_sweep_lets_lie_is_looked_for_when_its_holder_goes_on(void)
-{
-        uint32_t lay = 0, waited = 0;
-
-        for (uint32_t era = 38; era < 43; era++) {
-                struct sb_version *version;
-                bool lies;
-
-                CHECK(begin(1 << 20));
-                CHECK((version = take(70, 42)));
-                sb_slab_release_all(&writer);
-                sb_store_relaxed(&version->block.birth, 38);
-                sb_store_relaxed(&super()->era, 42);
-                sb_store_relaxed(&reader.record->pin, SB_PIN(era, 0));
-                sweep_whole(&writer);
-                CHECK_EQ(taken(), 1);
-                lies = !writer.limbo.count;
-                lay += lies;
-                waited += !lies;
-                sb_unpin(&reader);
-                CHECK_EQ(sb_sweep_is_due(&writer), lies);
-                sweep_whole(&writer);
-                CHECK_EQ(taken(), 0);
-                unmake_bus();
-        }
-        CHECK(lay > 0 && waited > 0);
 }
 
 static void test_what_is_dying_and_still_linked_is_not_dated(void)
@@ -519,176 +368,6 @@ static void test_a_removal_that_ended_at_its_node_is_finished_in_whichever_cell_
         unmake_bus();
 }
 
-/* The era in which a block was born, as far as its word says. */
-static uint64_t born(uint32_t birth)
-{
-        return sb_era_of_birth(&writer, birth);
-}
-
-/* Clients are stopped in some eras. Every birth keeps its place between their pins, and what is
- * older than the floor is a label. */
-static void test_births_of_long_ago_become_labels_by_which_each_stopped_client_is_told(void)
-{
-        enum { COUNT = 300 };
-        static struct sb_version *versions[COUNT];
-        static uint32_t births[COUNT];
-        static const uint32_t stopped[] = {1u << 27, 1u << 28, 5u << 26, (1u << 29) + 1};
-        uint32_t era = 3u << 28, labelled = 0;
-
-        for (uint32_t round = 0; round < 6; round++) {
-                uint32_t pins = round < 5 ? round : 2, floor = era + 1 - SB_ERA_OLD;
-
-                CHECK(make_bus_for(1 << 20, 8));
-                draw_state = round;
-                list_records(3, 8);
-                for (uint32_t i = 0; i < COUNT; i++) {
-                        births[i] = SB_ERA_MIN + draw(era - SB_ERA_MIN);
-                        if (pins && i < 20)
-                                births[i] = stopped[i % pins] + i / 4 % 3 - 1;
-                        CHECK((versions[i] = take(70, i % 4 ? 0 : SB_RETIRE_FREEING | 1)));
-                        sb_store_relaxed(&versions[i]->block.birth, births[i]);
-                }
-                for (uint32_t unit = 0; unit < unit_count(); unit++)
-                        sb_store_relaxed(&writer.segment.unit_births[unit],
-                                unit % 2 ? era : SB_ERA_MIN + unit);
-                sb_store_relaxed(&super()->era, era);
-                for (uint32_t i = 0; i < pins; i++)
-                        sb_store_relaxed(
-                                &sb_record_at(&writer.segment, 3 + i)->pin, SB_PIN(stopped[i], i));
-                for (uint32_t again = 0; again < 3; again++) {
-                        sweep_whole(&writer);
-                        CHECK_EQ(sb_load_relaxed(&super()->birth_floor), floor + again);
-                        for (uint32_t i = 0; i < COUNT; i++) {
-                                uint32_t birth = sb_load_relaxed(&versions[i]->block.birth);
-
-                                CHECK_EQ((birth & SB_BIRTH_LABEL) != 0, births[i] < floor + again);
-                                CHECK(born(birth) <= births[i]);
-                                for (uint32_t j = 0; j < pins; j++)
-                                        CHECK_EQ(
-                                                born(birth) <= stopped[j], births[i] <= stopped[j]);
-                                labelled += (birth & SB_BIRTH_LABEL) != 0;
-                        }
-                        for (uint32_t unit = 0; unit < unit_count(); unit++)
-                                CHECK_EQ(born(sb_load_relaxed(&writer.segment.unit_births[unit])),
-                                        unit % 2 ? era : 0);
-                }
-                /* One goes on, and is stopped again in a later era: the others are told as before,
-                 * and its bases come back. */
-                for (uint32_t turn = 1; turn < 8 && pins; turn++) {
-                        struct sb_record *record = sb_record_at(&writer.segment, 3);
-                        uint64_t now = era + turn * 16 + ((uint64_t)turn << 28) + 99;
-
-                        sb_store_relaxed(&record->pin, SB_PIN(era + turn * 16, 0));
-                        sb_store_relaxed(&super()->era, now);
-                        sweep_whole(&writer);
-                        CHECK_EQ(sb_load_relaxed(&super()->birth_floor), now + 1 - SB_ERA_OLD);
-                        for (uint32_t i = 0; i < COUNT; i++) {
-                                uint32_t birth = sb_load_relaxed(&versions[i]->block.birth);
-
-                                CHECK(born(birth) <= births[i]);
-                                for (uint32_t j = 1; j < pins; j++)
-                                        CHECK_EQ(
-                                                born(birth) <= stopped[j], births[i] <= stopped[j]);
-                        }
-                }
-                unmake_bus();
-        }
-        CHECK(labelled > 300);
-}
-
-/* Nothing is older than what a birth can say: it stays as it is. */
-static void test_a_sweep_of_a_young_bus_labels_nothing_and_makes_no_floor(void)
-{
-        static const uint32_t eras[] = {SB_ERA_MIN + 1, SB_ERA_OLD / 2, SB_ERA_OLD - 1, SB_ERA_OLD,
-                SB_ERA_OLD + SB_ERA_MIN - 1};
-
-        for (uint32_t i = 0; i < sizeof(eras) / sizeof(eras[0]); i++) {
-                struct sb_version *version;
-
-                CHECK(begin(1 << 20));
-                CHECK((version = take(70, 0)));
-                sb_store_relaxed(&version->block.birth, SB_ERA_MIN);
-                sb_store_relaxed(&super()->era, eras[i]);
-                sweep_whole(&reader);
-                CHECK_EQ(sb_load_relaxed(&super()->birth_floor), SB_ERA_MIN);
-                CHECK_EQ(sb_load_relaxed(&version->block.birth), SB_ERA_MIN);
-                unmake_bus();
-        }
-}
-
-static void test_a_floor_that_another_sweep_made_is_not_taken_back(void)
-{
-        uint32_t era = 3u << 28;
-
-        CHECK(begin(1 << 20));
-        sb_store_relaxed(&super()->era, era);
-        /* Another process has come further: the next sweep goes on from there. */
-        sb_store_relaxed(&super()->birth_floor, era - 5);
-        sweep_whole(&writer);
-        CHECK_EQ(sb_load_relaxed(&super()->birth_floor), era - 5);
-        /* While this one was under way. */
-        sb_sweep_begin(&writer);
-        sb_store_relaxed(&super()->birth_floor, era - 3);
-        sb_sweep_end(&writer);
-        CHECK_EQ(sb_load_relaxed(&super()->birth_floor), era - 3);
-        unmake_bus();
-}
-
-static void test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block(void)
-{
-        struct sb_version *version;
-        uint32_t era = 3u << 28;
-
-        for (uint32_t date = SB_ERA_MIN; date < era; date += era / 9) {
-                uint32_t floor = era + 1 - SB_ERA_OLD;
-
-                CHECK(begin(1 << 20) && !sb_guard_grow(&reader, 0));
-                CHECK((version = take(70, date)));
-                sb_store_relaxed(&version->block.birth, SB_ERA_MIN);
-                sb_slab_release_all(&writer);
-                sb_store_relaxed(&super()->era, era);
-                sb_pin(&reader);
-                sb_guard_set(&reader, 0, sb_offset_of(&reader.segment, version));
-                sb_unpin(&reader);
-                CHECK_EQ(sweep_whole(&writer), 0);
-                CHECK_EQ(sb_load_relaxed(&version->block.retire), date < floor ? floor : date);
-                sb_pin(&reader);
-                sb_guard_set(&reader, 0, 0);
-                sb_unpin(&reader);
-                lose_lists(&writer);
-                CHECK_EQ(sweep_whole(&writer), 1);
-                unmake_bus();
-        }
-}
-
-/* A process was stopped between its look at the era and the store of the date: ages later the date
- * seems to lie ahead. It is legal, and a sweep brings it down to now. */
-static void test_a_date_that_was_stored_ages_too_late_is_renewed(void)
-{
-        uint64_t era = 5 * (uint64_t)SB_ERA_STOP;
-
-        for (uint32_t ahead = 1; ahead < SB_ERA_STOP; ahead = ahead * 5 + 1) {
-                struct sb_version *version;
-
-                CHECK(begin(1 << 20) && !sb_guard_grow(&reader, 0));
-                sb_store_relaxed(&super()->birth_floor, era - SB_ERA_OLD);
-                sb_store_relaxed(&super()->era, era);
-                CHECK((version = take(70, sb_era_low(sb_era_whole(era + 5 + ahead)))));
-                sb_store_relaxed(&version->block.birth, sb_era_low(era - 7));
-                sb_slab_release_all(&writer);
-                sb_pin(&reader);
-                sb_guard_set(&reader, 0, sb_offset_of(&reader.segment, version));
-                sb_unpin(&reader);
-                CHECK_EQ(sweep_whole(&writer), 0);
-                CHECK(sb_era_of_date(&writer.segment, sb_load_relaxed(&version->block.retire)) <=
-                        sb_load_relaxed(&super()->era));
-                sb_guard_set(&reader, 0, 0);
-                lose_lists(&writer);
-                CHECK_EQ(sweep_whole(&writer), 1);
-                unmake_bus();
-        }
-}
-
 static void test_an_empty_unit_is_free_again_once_no_process_can_know_its_life(void)
 {
         for (uint32_t pinned = 0; pinned < 2; pinned++) {
@@ -712,6 +391,8 @@ static void test_an_empty_unit_is_free_again_once_no_process_can_know_its_life(v
                 unmake_bus();
         }
 }
+
+/* ---- laps beside writers, and the work of lists ---- */
 
 /* A sweep may miss a key that is written meanwhile, for its newest version may come to lie where
  * the sweep was already. The writer, which looks at what it replaced, then looks at what lies
@@ -850,16 +531,8 @@ int main(int argc, char **argv)
         RUN(test_more_than_a_list_holds_is_freed_by_one_sweep);
         RUN(test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long);
         RUN(test_a_large_block_is_swept_as_one);
-        RUN(test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it);
-        RUN(test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for);
-        RUN(test_what_a_sweep_lets_lie_is_looked_for_when_its_holder_goes_on);
         RUN(test_what_is_dying_and_still_linked_is_not_dated);
         RUN(test_a_removal_that_ended_at_its_node_is_finished_in_whichever_cell_it_is);
-        RUN(test_births_of_long_ago_become_labels_by_which_each_stopped_client_is_told);
-        RUN(test_a_sweep_of_a_young_bus_labels_nothing_and_makes_no_floor);
-        RUN(test_a_floor_that_another_sweep_made_is_not_taken_back);
-        RUN(test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block);
-        RUN(test_a_date_that_was_stored_ages_too_late_is_renewed);
         RUN(test_an_empty_unit_is_free_again_once_no_process_can_know_its_life);
         RUN(test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_cut);
         RUN(test_a_lap_goes_by_the_cuts_that_are_open_when_it_begins);
