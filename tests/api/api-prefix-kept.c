@@ -404,14 +404,6 @@ static void test_guards_are_released_late_and_in_any_order(void)
 
 static struct sb_bus *second_bus;
 
-static void rest(uint64_t ns)
-{
-        struct timespec wait = {
-                .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-
-        nanosleep(&wait, NULL);
-}
-
 static void *set_later(void *key)
 {
         rest(10 * MS);

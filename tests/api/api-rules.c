@@ -269,6 +269,38 @@ static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
         END();
 }
 
+/* Transactions push out what leaves, too. */
+static void test_a_rule_of_the_last_few_holds_for_transactions(void)
+{
+        struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 20};
+        struct sb_guard version = {0};
+        struct sb_history *history;
+        uint64_t oldest;
+
+        BEGIN();
+        CHECK_EQ(sb_keep(bus, b("k"), 0, &rule), 0);
+        for (uint32_t i = 0; i < 400; i++) {
+                struct sb_txn *txn = NULL;
+
+                CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+                CHECK_EQ(sb_txn_set(txn, b("k"), b("value")), 0);
+                CHECK_EQ(sb_txn_set(txn, b("other"), b("value")), 0);
+                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+                sb_txn_end(txn);
+        }
+        world_prune(&world, bus);
+        CHECK_EQ(sb_history_open(bus, b("k"), 0, &history), 0);
+        oldest = 0;
+        for (uint32_t i = 0; i < 20; i++) {
+                CHECK_EQ(sb_history_next(history, &version, NULL), 0);
+                oldest = version.rev;
+                sb_guard_release(&version);
+        }
+        CHECK_EQ(oldest, 381);
+        sb_history_close(history);
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -280,5 +312,6 @@ int main(int argc, char **argv)
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
+        RUN(test_a_rule_of_the_last_few_holds_for_transactions);
         return test_end();
 }

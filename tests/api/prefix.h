@@ -12,24 +12,10 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
+#include "tests/api/watched.h"
 #include "tests/api/world.h"
 
-#define MIB  (UINT64_C(1) << 20)
-#define MS   UINT64_C(1000000)
 #define KEPT 1024u /* changes, at least */
-
-static struct world world;
-static struct sb_bus *bus;
-
-#define BEGIN() WORLD_BEGIN(16 * MIB)
-#define END()   WORLD_END()
-
-static inline bool is(struct sb_bytes bytes, const char *text)
-{
-        return text ? bytes.data && bytes.len == strlen(text) &&
-                               memcmp(bytes.data, text, bytes.len) == 0
-                    : !bytes.data;
-}
 
 static inline int open_watch(struct sb_bus *on, const char *prefix, struct sb_watch **ret)
 {
@@ -49,14 +35,6 @@ static inline bool next_is(
 
         sb_guard_release(&change);
         return same;
-}
-
-static inline bool nothing(struct sb_watch *watch)
-{
-        struct sb_guard change = {.rev = 77};
-
-        return sb_watch_next(watch, 0, &change) == SB_E_TIMED_OUT && change.rev == 77 &&
-               !change.bus;
 }
 
 /* A change as it came. */
