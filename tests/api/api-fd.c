@@ -1,10 +1,9 @@
 /*
  * The descriptor of a bus in event loops: poll, epoll and io_uring find out by it that there is
  * something, no change is missed, and no loop runs for nothing. $STATEBUS_FD says what waits behind
- * it; without that, what this machine has.
+ * it; without that, what this machine has. Which process and thread has it, api-fd-owner shows.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -13,93 +12,15 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libclient/core/bus.h"
+#include "tests/api/fd.h"
 #include "tests/api/world.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
-
-#define MIB     (UINT64_C(1) << 20)
-#define LONG_MS 20000 /* for what comes */
-#define QUIET   3     /* for what does not */
-
-static struct world world;
-static struct sb_bus *bus, *other;
-static unsigned rings_ended; /* each may interrupt its thread once (statebus.h) */
-
-#define BEGIN()                                                                                    \
-        do {                                                                                       \
-                WORLD_BEGIN(16 * MIB);                                                             \
-                other = world_bus(&world);                                                         \
-                CHECK(other);                                                                      \
-        } while (0)
-#define END()                                                                                      \
-        do {                                                                                       \
-                rings_ended += sb_fd_kind(bus) == SB_FD_IO_URING;                                  \
-                other = sb_close(other);                                                           \
-                WORLD_END();                                                                       \
-        } while (0)
-
-static bool readable(int fd, int wait_ms)
-{
-        struct pollfd look = {.fd = fd, .events = POLLIN};
-
-        return poll(&look, 1, wait_ms) == 1 && look.revents == POLLIN;
-}
-
-/* Whether it cannot be read. A thread that was just about to write it costs one turn. */
-static bool rests(int fd)
-{
-        for (unsigned i = 0; i < 2 && sb_fd_kind(bus) == SB_FD_THREAD && readable(fd, QUIET); i++)
-                if (sb_wait(bus, 0) != SB_E_TIMED_OUT)
-                        return false;
-        return !readable(fd, QUIET);
-}
-
-static bool set(const char *key, const char *value)
-{
-        return sb_set(other, b(key), b(value), NULL, NULL) == 0;
-}
-
-/* What the next change is, without waiting; it is released. */
-static int next(struct sb_watch *watch)
-{
-        struct sb_guard change = {0};
-        int r = sb_watch_next(watch, 0, &change);
-
-        sb_guard_release(&change);
-        return r;
-}
-
-static void rest(long ns)
-{
-        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-}
-
-static unsigned entries_of(const char *directory)
-{
-        DIR *listing = opendir(directory);
-        unsigned count = 0;
-
-        while (listing && readdir(listing))
-                count++;
-        if (listing)
-                closedir(listing);
-        return count;
-}
-static unsigned threads_here(void)
-{
-        return entries_of("/proc/self/task");
-}
-static unsigned descriptors_here(void)
-{
-        return entries_of("/proc/self/fd");
-}
 
 /* ---- what it says ---- */
 
@@ -301,12 +222,6 @@ static void *interrupt(void *argument)
         (void)argument;
         sb_interrupt(bus);
         return NULL;
-}
-
-static void interrupt_by_signal(int number)
-{
-        (void)number;
-        sb_interrupt(bus);
 }
 
 static void test_an_interrupt_shows(void)
@@ -585,177 +500,6 @@ static void test_a_writer_wakes_once_until_the_owner_looks(void)
         END();
 }
 
-/* ---- other processes, other threads, the end ---- */
-
-static void test_a_forked_child_has_no_descriptor_and_disturbs_none(void)
-{
-        struct sb_watch *watch = NULL;
-        int fd, status = -1;
-        pid_t child;
-
-        BEGIN();
-        fd = sb_fd(bus);
-        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
-        child = fork();
-        if (child == 0) {
-                unsigned before = descriptors_here();
-                bool sound = sb_fd(bus) == -ENOTCONN && next(watch) == SB_E_DETACHED;
-
-                sb_watch_close(watch);
-                sb_close(bus);
-                _exit(sound && descriptors_here() < before ? 0 : 1);
-        }
-        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-        CHECK(rests(fd));
-        CHECK(set("key", "1") && readable(fd, LONG_MS));
-        CHECK_EQ(next(watch), 0);
-        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-        CHECK(rests(fd));
-        sb_watch_close(watch);
-        END();
-}
-
-static void test_close_leaves_neither_descriptor_nor_thread(void)
-{
-        unsigned descriptors, threads = threads_here();
-        struct sb_watch *watch = NULL;
-        struct sb_bus *third;
-
-        BEGIN();
-        descriptors = descriptors_here();
-        for (unsigned round = 0; round < 4; round++) {
-                third = world_bus(&world);
-                CHECK(third);
-                CHECK_EQ(sb_watch_open(third, b("key"), 0, SB_ANY_REV, &watch), 0);
-                CHECK(sb_fd(third) >= 0);
-                if (round >= 1)
-                        CHECK(set("key", "1"));
-                if (round >= 2)
-                        CHECK_EQ(next(watch), 0);
-                if (round == 3)
-                        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-                /* While it waits; woken; taken; while it waits anew. */
-                CHECK(!sb_close(third));
-                CHECK_EQ(sb_fd_kind(NULL), SB_FD_NONE);
-                CHECK(!sb_watch_close(watch));
-                CHECK_EQ(descriptors_here(), descriptors);
-                CHECK_EQ(threads_here(), threads);
-        }
-        END();
-}
-
-static void test_without_descriptors_it_says_so_and_leaves_none(void)
-{
-        struct rlimit before, none;
-        unsigned descriptors, threads;
-        int fd;
-
-        BEGIN();
-        descriptors = descriptors_here();
-        threads = threads_here();
-        CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-        /* One more each time, until it is enough. The listing takes . and .., and one. */
-        for (unsigned more = 0; more < 4; more++) {
-                none = before;
-                none.rlim_cur = descriptors - 3 + more;
-                CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-                fd = sb_fd(bus);
-                CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-                if (fd >= 0)
-                        break;
-                CHECK_EQ(fd, -EMFILE);
-                CHECK_EQ(sb_fd_kind(bus), SB_FD_NONE);
-                CHECK_EQ(descriptors_here(), descriptors);
-                CHECK_EQ(threads_here(), threads);
-        }
-        CHECK(fd >= 0 && rests(fd));
-        END();
-}
-
-static void *look_elsewhere(void *watch)
-{
-        return (void *)(intptr_t)(next(watch) != 0 || next(watch) != SB_E_TIMED_OUT);
-}
-
-/* An io_uring serves the thread that made it, and no other. */
-static void test_a_bus_may_go_to_another_thread(void)
-{
-        struct sb_watch *watch = NULL;
-        pthread_t thread;
-        void *failed;
-        int fd;
-
-        BEGIN();
-        fd = sb_fd(bus);
-        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
-        CHECK(set("key", "1") && readable(fd, LONG_MS));
-        CHECK_EQ(pthread_create(&thread, NULL, look_elsewhere, watch), 0);
-        CHECK_EQ(pthread_join(thread, &failed), 0);
-        CHECK(!failed);
-        CHECK_EQ(sb_fd_kind(bus), SB_FD_THREAD);
-        /* What the kernel ends with the io_uring may show once more. */
-        for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
-                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-        CHECK(rests(fd));
-        CHECK(set("key", "2") && readable(fd, LONG_MS));
-        CHECK_EQ(next(watch), 0);
-        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-        CHECK(rests(fd));
-        sb_watch_close(watch);
-        END();
-}
-
-static void *make_elsewhere(void *fd)
-{
-        *(int *)fd = sb_fd(bus);
-        return NULL;
-}
-
-/* What waits is over with the thread that made it: that shows, and the next call sees to it. */
-static void test_the_thread_that_made_it_may_end(void)
-{
-        struct sb_watch *watch = NULL;
-        pthread_t thread;
-        int fd = -1;
-
-        BEGIN();
-        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
-        CHECK_EQ(pthread_create(&thread, NULL, make_elsewhere, &fd), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
-        CHECK(fd >= 0);
-        for (unsigned round = 0; round < 2; round++) {
-                for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
-                        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-                CHECK(rests(fd));
-                CHECK(set("key", "1") && readable(fd, LONG_MS));
-                CHECK_EQ(next(watch), 0);
-                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
-        }
-        sb_watch_close(watch);
-        END();
-}
-
-static void test_the_programs_signals_come_to_its_own_threads(void)
-{
-        struct sigaction action = {.sa_handler = interrupt_by_signal}, before;
-        sigset_t only, pending, mask;
-
-        BEGIN();
-        sigemptyset(&only);
-        sigaddset(&only, SIGUSR1);
-        CHECK(sb_fd(bus) >= 0);
-        CHECK_EQ(sigaction(SIGUSR1, &action, &before), 0);
-        CHECK_EQ(pthread_sigmask(SIG_BLOCK, &only, &mask), 0);
-        CHECK(!sigismember(&mask, SIGUSR1));
-        CHECK_EQ(kill(getpid(), SIGUSR1), 0);
-        CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
-        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
-        CHECK_EQ(pthread_sigmask(SIG_SETMASK, &mask, NULL), 0);
-        CHECK_EQ(sb_wait(bus, 0), -EINTR);
-        CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
-        END();
-}
-
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -772,11 +516,5 @@ int main(int argc, char **argv)
         RUN(test_an_io_uring_of_the_program_may_poll_it);
         RUN(test_several_threads_may_poll_it);
         RUN(test_a_writer_wakes_once_until_the_owner_looks);
-        RUN(test_a_forked_child_has_no_descriptor_and_disturbs_none);
-        RUN(test_close_leaves_neither_descriptor_nor_thread);
-        RUN(test_without_descriptors_it_says_so_and_leaves_none);
-        RUN(test_a_bus_may_go_to_another_thread);
-        RUN(test_the_thread_that_made_it_may_end);
-        RUN(test_the_programs_signals_come_to_its_own_threads);
         return test_end();
 }
