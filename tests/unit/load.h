@@ -20,7 +20,7 @@
 #include "tests/unit/bus.h"
 
 static struct sb_load load;
-static unsigned char bytes[1 << 20];
+static unsigned char bytes[1 << 20] __attribute__((unused));
 
 static inline struct sb_superblock *super(void)
 {
