@@ -60,6 +60,7 @@ test: tested
 	@tests/run --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
 
 test-long: tested
+	@tests/build build-asan:asan-long $(ASAN)
 	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan,asan-long
 
 mutants: deps
