@@ -405,6 +405,7 @@ static void test_an_io_uring_of_the_program_may_poll_it(void)
         struct sb_watch *watch = NULL;
         pthread_t thread;
         char *queues;
+        void *failed;
         int fd, ring;
 
         BEGIN();
@@ -420,7 +421,8 @@ static void test_an_io_uring_of_the_program_may_poll_it(void)
         CHECK_EQ(pthread_create(&thread, NULL, set_later, "key"), 0);
         CHECK_EQ(syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0), 0);
         CHECK_EQ(*(uint32_t *)(void *)(queues + params.cq_off.tail), 1);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(pthread_join(thread, &failed), 0);
+        CHECK(!failed);
         CHECK_EQ(next(watch), 0);
         CHECK_EQ(next(watch), SB_E_TIMED_OUT);
         munmap(queues, 4096);
