@@ -21,7 +21,11 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "agentd/memory.h"
+#include "ring/attach/map.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
 #include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "tests/harness/test.h"
 #include "tests/unit/agentd.h"
@@ -55,6 +59,65 @@ static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
         CHECK_EQ(sb_adopt(&engine), SB_ENGINE_FAILED);
         CHECK(said("the engine cannot map the segment: Operation not permitted"));
         sb_memory_drop(&supervisor.memory);
+}
+
+static unsigned said_times(const char *words)
+{
+        char text[8192], *at = text;
+        ssize_t len = pread(said_fd, text, sizeof(text) - 1, 0);
+        unsigned count = 0;
+
+        text[len > 0 ? len : 0] = 0;
+        while ((at = strstr(at, words))) {
+                at += strlen(words);
+                count++;
+        }
+        return count;
+}
+
+/* Adopt a segment in which @count cells lead far outside. */
+static void adopt_damaged(uint32_t count, uint64_t size)
+{
+        static struct sb_engine engine;
+        struct sb_config large = config;
+        struct sb_supervisor supervisor = {.config = &large};
+        struct sb_segment segment;
+
+        CHECK(forget_said());
+        CHECK(!make_memory(&supervisor.memory));
+        large.size = size;
+        CHECK(!sb_segment_open(sb_map_segment(supervisor.memory.fd, supervisor.memory.size),
+                supervisor.memory.size, &sb_os_linux, &segment));
+        for (uint32_t i = 0; i < count; i++)
+                sb_store_relaxed(&segment.buckets[i].cell[6], UINT64_C(0x00007ffffffffff0));
+        engine.supervisor = &supervisor;
+        CHECK_EQ(sb_adopt(&engine), SB_ENGINE_UNSOUND);
+        munmap(engine.handle.segment.base, engine.handle.segment.geometry.size);
+        munmap(segment.base, segment.geometry.size);
+        sb_memory_drop(&supervisor.memory);
+}
+
+static void test_an_unsound_segment_is_told_by_its_first_places(void)
+{
+        const char *place = "the segment is not adopted: bucket ";
+
+        MACHINE();
+        adopt_damaged(1, config.size);
+        CHECK(said_times(place) == 1 && said_times("not adopted") == 1);
+        CHECK(said("bucket 0, cell 6: leads out of the segment\n"));
+        adopt_damaged(8, config.size);
+        CHECK(said_times(place) == 8 && said_times("not adopted") == 8);
+        adopt_damaged(12, config.size);
+        CHECK(said_times(place) == 8 && said_times("not adopted") == 8);
+}
+
+static void test_a_look_that_takes_seconds_is_announced(void)
+{
+        MACHINE();
+        adopt_damaged(1, (UINT64_C(1) << 30) - 1);
+        CHECK(!said("looking at the whole segment"));
+        adopt_damaged(1, UINT64_C(1) << 30);
+        CHECK(said("looking at the whole segment before it is served\n"));
 }
 
 /* Clients write meanwhile, and one may go wrong at any time. */
@@ -299,6 +362,8 @@ int main(int argc, char **argv)
         if (!hear())
                 return 1;
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
+        RUN(test_an_unsound_segment_is_told_by_its_first_places);
+        RUN(test_a_look_that_takes_seconds_is_announced);
         RUN(test_a_segment_that_is_damaged_during_its_adoption_is_refused);
         RUN(test_all_that_died_meanwhile_are_collected);
         RUN(test_memory_that_is_gone_ends_the_engines_work_and_not_its_process);
