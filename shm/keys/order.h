@@ -118,8 +118,8 @@ struct sb_order_run {
 };
 /* The @most first nodes behind @key (from @key on, with @inclusive), ascending; with @backwards
  * those before it, descending. A key that is in the index all the time, and is not behind the last
- * of the run, or behind any if there are no more, is among them. 0 nodes: there is none. Cost: two
- * ways down the trie, and a step for each node; their first lines are fetched. */
+ * of the run, or behind any if there are no more, is among them. 0 nodes: there is none. Cost: a
+ * way down the trie, and a step for each node. */
 void sb_order_take_run(struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive,
         bool backwards, uint32_t most, struct sb_order_run *ret);
 

@@ -133,7 +133,16 @@ bool sb_order_reaches(struct sb_handle *handle, struct sb_branch *branch)
 
 /* ---- runs ---- */
 
-#define LEVELS 12u /* that a run remembers; beyond that it ends, and the next one begins there */
+#define STEPS  32u /* on the way to a key that a run remembers */
+#define LEVELS 12u /* the same; beyond these it ends, and the next one begins there */
+
+/* A branch on the way to a key. */
+struct seek_step {
+        struct sb_branch_way way; /* to it */
+        uint32_t depth;           /* it is at least so deep */
+        uint32_t symbol;          /* of the key in it */
+        struct sb_branch_view view;
+};
 
 /* A branch on the way, of which a part is to be gone through. */
 struct seek_level {
@@ -153,8 +162,12 @@ struct seek_search {
         uint32_t key_len, most;
         bool inclusive, backwards;
         struct sb_order_run *run;
+        uint32_t step_count; /* of the whole way, the last of them in a circle */
+        uint32_t end_depth;  /* where the way ends, and what is there is at least so deep */
+        struct sb_branch_way end;
         uint32_t level_count;
         bool dropped; /* there were more levels */
+        struct seek_step step[STEPS];
         struct seek_level level[LEVELS];
 };
 
@@ -211,13 +224,29 @@ static void seek_fetch(const struct seek_search *search, const struct seek_level
         }
 }
 
-/* Load all slots. Return: what they have in common. */
-static uint64_t seek_load_slots(struct seek_level *level, const struct sb_branch_view *view)
+/* The slots of a branch in which something past @past may be: from *ret_first on, to *ret_end.
+ * Where each symbol has its slot, these are the ones past it. */
+static void seek_slots_past(const struct seek_search *search, const struct sb_branch_view *view,
+        int32_t past, uint32_t *ret_first, uint32_t *ret_end)
 {
-        uint32_t left = 0, branches = 0, i;
+        *ret_first = 0;
+        *ret_end = view->slots;
+        if (view->slots != SB_BRANCH_SYMBOLS)
+                return;
+        if (search->backwards)
+                *ret_end = (uint32_t)past;
+        else
+                *ret_first = (uint32_t)(past + 1);
+}
+
+/* Load the slots in which something past level->past may be. Return: what they have in common. */
+static uint64_t seek_load_slots(const struct seek_search *search, struct seek_level *level,
+        const struct sb_branch_view *view)
+{
+        uint32_t left = 0, branches = 0, i, end;
         uint64_t any = 0;
 
-        for (i = 0; i < view->slots; i++) {
+        for (seek_slots_past(search, view, level->past, &i, &end); i < end; i++) {
                 uint64_t word = sb_load_acquire(&view->branch->slot[i]); /* A:publish. */
                 uint32_t symbol = SB_SLOT_SYMBOL(word) - 1;
 
@@ -246,7 +275,7 @@ static bool seek_load(struct seek_search *search, struct seek_level *level)
                 return false;
         }
         do
-                any = seek_load_slots(level, &view);
+                any = seek_load_slots(search, level, &view);
         while (!SB_FAULT(ORDER_SCAN_UNCOVERED) && !sb_pin_covers(handle));
         level->left &= seek_symbols_past(search, level->past);
         level->depth = view.depth;
@@ -340,118 +369,159 @@ static bool seek_go_on(struct seek_search *search)
 static bool seek_has_past(
         const struct seek_search *search, const struct sb_branch_view *view, int32_t past)
 {
-        uint32_t i;
+        uint32_t i, end;
 
-        for (i = 0; i < view->slots; i++)
+        for (seek_slots_past(search, view, past, &i, &end); i < end; i++)
                 /* Relaxed: a guess; the slots are loaded again. */
                 if (seek_is_past(search, sb_load_relaxed(&view->branch->slot[i]), past))
                         return true;
         return false;
 }
 
-/* Begin where the key belongs, if it differs from what is there at @depth (SB_BRANCH_SAME: from
- * nothing): at each branch above, behind the key's symbol. What is as deep, or deeper, lies on one
- * side of the key: @past says, on the run's. Return: AT_LEAF: *ret_end has all of that, and it was
- * not pushed; AT_NOTHING: it was the branch of that depth. */
-static enum seek_ended seek_begin_at(struct seek_search *search, uint32_t depth,
-        struct sb_branch_way *ret_end, uint32_t *ret_depth)
+/* The number of the first step that is remembered. */
+static uint32_t seek_first_step(const struct seek_search *search)
+{
+        return search->step_count > STEPS ? search->step_count - STEPS : 0;
+}
+
+/* The run goes on behind the key's symbol in this branch, if something is there. */
+static void seek_push_step(struct seek_search *search, const struct seek_step *step)
+{
+        if (seek_has_past(search, &step->view, (int32_t)step->symbol))
+                seek_push(search, &step->way, step->depth, (int32_t)step->symbol);
+}
+
+/* The next step of a way. The first one of STEPS that gives way to it is one of the run's, as far
+ * as is known by then. */
+static struct seek_step *seek_add_step(struct seek_search *search)
+{
+        struct seek_step *step = &search->step[search->step_count % STEPS];
+
+        if (SB_UNLIKELY(search->step_count >= STEPS))
+                seek_push_step(search, step);
+        search->step_count++;
+        return step;
+}
+
+/* Go down by the key, as far as its way leads, or to the first branch that is deeper than @most. */
+static enum seek_ended seek_go_down(struct seek_search *search, uint32_t most)
 {
         struct sb_handle *handle = search->handle;
         struct sb_branch_way way = sb_branch_root(handle);
-        uint32_t next = 0;
+        uint32_t depth = 0;
 
-        search->level_count = 0;
+        search->step_count = search->level_count = 0;
         search->dropped = false;
         /* Bound: result. Depths grow, or the index is damaged. */
         while ((way.word & SB_OFFSET_MASK) && !(way.word & SB_SLOT_LEAF)) {
+                struct seek_step *step = seek_add_step(search);
                 const struct sb_word64 *slot;
-                struct sb_branch_view view;
-                uint32_t symbol;
                 uint64_t word;
 
-                if (!sb_branch_view(&handle->segment, way.word, next, &view))
+                search->end = step->way = way;
+                search->end_depth = step->depth = depth;
+                if (!sb_branch_view(&handle->segment, way.word, depth, &step->view))
                         return IN_DAMAGE;
-                if (view.depth > depth)
-                        break;
-                symbol = sb_branch_symbol(search->key, search->key_len, view.depth);
-                if (seek_has_past(search, &view, (int32_t)symbol))
-                        seek_push(search, &way, next, (int32_t)symbol);
-                *ret_end = way;
-                *ret_depth = next;
-                if (view.depth == depth)
+                if (step->view.depth > most || step->view.depth > 2 * search->key_len)
                         return AT_NOTHING;
-                slot = sb_branch_slot(handle, &view, symbol, &word);
-                if (!slot || !(word & SB_OFFSET_MASK) || !sb_branch_follow(&way, slot, word))
+                step->symbol = sb_branch_symbol(search->key, search->key_len, step->view.depth);
+                slot = sb_branch_slot(handle, &step->view, step->symbol, &word);
+                if (!slot || !(word & SB_OFFSET_MASK))
+                        return AT_NOTHING;
+                if (!sb_branch_follow(&way, slot, word))
                         return LOST_WAY;
-                next = view.depth + 1;
+                depth = step->view.depth + 1;
         }
-        *ret_end = way;
-        *ret_depth = next;
-        return way.word & SB_OFFSET_MASK ? AT_LEAF : LOST_WAY;
+        search->end = way;
+        search->end_depth = depth;
+        return way.word & SB_OFFSET_MASK ? AT_LEAF : AT_NOTHING;
 }
 
-/* A leaf below, and its key. False: the way is lost, or the index damaged. */
-static bool seek_leaf_below(struct sb_handle *handle, const struct sb_branch_way *way,
-        uint32_t depth, struct sb_node **ret, struct sb_node_key *ret_key)
-{
-        int r = sb_branch_any_leaf(handle, *way, depth, ret);
-
-        if (r > 0)
-                *ret_key = sb_node_key(&handle->segment, *ret);
-        if (r < 0 || (r > 0 && !ret_key->bytes))
-                sb_damage_note(handle);
-        return r > 0 && ret_key->bytes;
-}
-
-/* Whether the key differs there where it was thought to; and on which side the rest lies. */
-static bool seek_differs_at(struct seek_search *search, const struct sb_branch_way *end,
-        uint32_t end_depth, uint32_t depth, bool exactly, bool *ret_past)
+/* A leaf where the way ended, and its key. False: the way is lost, or the index damaged. */
+static bool seek_leaf_at_end(struct seek_search *search, struct sb_node_key *ret)
 {
         struct sb_node *leaf;
-        struct sb_node_key key;
-        uint32_t own;
+        int r = sb_branch_any_leaf(search->handle, search->end, search->end_depth, &leaf);
 
-        if (!seek_leaf_below(search->handle, end, end_depth, &leaf, &key))
+        if (r > 0)
+                *ret = sb_node_key(&search->handle->segment, leaf);
+        if (r < 0 || (r > 0 && !ret->bytes))
+                sb_damage_note(search->handle);
+        return r > 0 && ret->bytes;
+}
+
+/* Where the key differs from the leaf at the end of its way. All below a branch on the way are the
+ * same up to its depth, so above that depth the key differs from each of them there. False: as
+ * above. */
+static bool seek_differ(struct seek_search *search, struct sb_node_key *ret_own, uint32_t *ret)
+{
+        if (!seek_leaf_at_end(search, ret_own))
                 return false;
-        own = sb_branch_differ(search->key, search->key_len, key.bytes, key.len);
-        if (own != SB_BRANCH_SAME)
-                *ret_past = search->backwards !=
-                            (sb_branch_symbol(key.bytes, key.len, own) >
-                                    sb_branch_symbol(search->key, search->key_len, own));
-        return exactly ? own == depth : own >= depth;
+        *ret = sb_branch_differ(search->key, search->key_len, ret_own->bytes, ret_own->len);
+        return true;
+}
+
+/* Whether the key differs above all steps that are remembered. */
+static bool seek_forgot(const struct seek_search *search, uint32_t depth)
+{
+        return search->step_count > STEPS &&
+               search->step[seek_first_step(search) % STEPS].view.depth > depth;
+}
+
+/* Begin where the key belongs, which differs from what is there at @depth (SB_BRANCH_SAME: from
+ * nothing): at each branch above, behind the key's symbol. Return: whether something is as deep, or
+ * deeper: it lies on one side of the key, @search->end leads to it, and it was not pushed. */
+static bool seek_begin(struct seek_search *search, uint32_t depth)
+{
+        uint32_t i;
+
+        for (i = seek_first_step(search); i < search->step_count; i++) {
+                const struct seek_step *step = &search->step[i % STEPS];
+
+                if (step->view.depth > depth) {
+                        search->end = step->way;
+                        search->end_depth = step->depth;
+                        return true;
+                }
+                seek_push_step(search, step);
+                if (step->view.depth == depth)
+                        return false;
+        }
+        return true;
 }
 
 /* One try. False: look again. */
 static bool seek_run_once(struct seek_search *search)
 {
-        struct sb_handle *handle = search->handle;
         struct sb_order_run *run = search->run;
-        struct sb_branch_way end;
-        struct sb_node *leaf;
+        enum seek_ended ended = seek_go_down(search, UINT32_MAX);
         struct sb_node_key own;
-        uint32_t end_depth, depth;
-        enum seek_ended ended;
-        bool past = false;
+        uint32_t depth, again;
+        bool past;
 
         run->count = 0;
         run->more = false;
-        ended = seek_read_to_end(handle, search->key, search->key_len, &end, &end_depth);
-        if (ended == IN_DAMAGE || !(end.word & SB_OFFSET_MASK))
-                return true;
-        if (!seek_leaf_below(handle, &end, end_depth, &leaf, &own))
+        if (ended == IN_DAMAGE)
+                sb_damage_note(search->handle);
+        if (ended == IN_DAMAGE || ended == LOST_WAY || !(search->end.word & SB_OFFSET_MASK))
+                return ended != LOST_WAY;
+        if (!seek_differ(search, &own, &depth) || (depth == SB_BRANCH_SAME && ended != AT_LEAF))
                 return false;
-        depth = sb_branch_differ(search->key, search->key_len, own.bytes, own.len);
-        if (depth == SB_BRANCH_SAME && ended != AT_LEAF)
+        /* A long way, once more, down to there. */
+        if (SB_UNLIKELY(seek_forgot(search, depth)) &&
+                (seek_go_down(search, depth) != AT_NOTHING || !seek_differ(search, &own, &again) ||
+                        again != depth))
                 return false;
-        ended = seek_begin_at(search, depth, &end, &end_depth);
-        if (ended == LOST_WAY || ended == IN_DAMAGE ||
-                !seek_differs_at(search, &end, end_depth, depth, ended == AT_LEAF, &past))
-                return false;
-        if (ended == AT_LEAF && (depth == SB_BRANCH_SAME ? search->inclusive : past)) {
-                if (end.word & SB_SLOT_LEAF)
-                        seek_add(search, end.word);
+        past = depth == SB_BRANCH_SAME
+                       ? search->inclusive
+                       : search->backwards !=
+                                 (sb_branch_symbol(own.bytes, own.len, depth) >
+                                         sb_branch_symbol(search->key, search->key_len, depth));
+        if (seek_begin(search, depth) && past) {
+                if (search->end.word & SB_SLOT_LEAF)
+                        seek_add(search, search->end.word);
                 else
-                        seek_push(search, &end, end_depth, seek_before_all(search));
+                        seek_push(search, &search->end, search->end_depth, seek_before_all(search));
         }
         if (seek_go_on(search))
                 return run->count || !search->dropped;

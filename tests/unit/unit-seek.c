@@ -37,6 +37,15 @@ static void test_a_run_goes_through_more_levels_than_it_remembers(void)
         CHECK(index_is_right());
         for (i = 0; i < KEYS; i++)
                 CHECK(answers_are_right(key, i + 1));
+        /* A key that differs in the second half of a byte goes on down all the same: where it
+         * belongs is far above the end of its way. */
+        for (i = 0; i < KEYS; i++)
+                for (uint32_t k = 0; k < 2; k++) {
+                        key[i] = k ? 'w' : 'y';
+                        CHECK(answers_are_right(key, KEYS) && answers_are_right(key, i + 1));
+                        CHECK(run_is_right(key, KEYS, SB_ORDER_RUN));
+                        key[i] = 'x';
+                }
         /* From the top down, too. */
         CHECK(run_is_right("y", 1, SB_ORDER_RUN) && run_is_right("", 0, SB_ORDER_RUN));
         while (sorted_count) {
