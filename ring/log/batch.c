@@ -219,7 +219,8 @@ struct batch_found {
  * asked. */
 static bool batch_is_kept(const struct sb_segment *segment, uint64_t word)
 {
-        /* A:mark. A mark that is made meanwhile is of a later cut. */
+        /* A:mark. A mark that is made meanwhile is of a later cut: it says so before it takes that.
+         */
         return ((word & SB_CELL_KEPT) || sb_load_acquire(&segment->super->mark_high)) &&
                !SB_FAULT(BATCH_NEWEST_ALONE);
 }

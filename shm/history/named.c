@@ -64,6 +64,22 @@ static bool named_set_cut(
         return sb_snapshot_holds(handle, snapshot, cut) || SB_FAULT(MARK_UNASKED);
 }
 
+/* Raise the number of marks that were ever used. */
+static void named_raise_high(struct sb_segment *segment, uint64_t count)
+{
+        uint64_t high;
+
+        do
+                high = sb_load_acquire(&segment->super->mark_high); /* A:mark. */
+        /* R:mark > A:mark. */
+        while (high < count && !sb_cas64_full(&segment->super->mark_high, high, count));
+}
+
+void sb_named_announce(struct sb_handle *handle)
+{
+        named_raise_high(&handle->segment, 1);
+}
+
 int sb_named_take(
         struct sb_handle *handle, uint32_t snapshot, uint64_t cut, struct sb_named_value *ret)
 {
@@ -71,7 +87,6 @@ int sb_named_take(
         /* Relaxed: this client's own word. It was counted on for the snapshot, and will be for the
          * next one, so no two marks have the same owner. */
         uint64_t owner = SB_RECORD_NUMBER(handle->slot, sb_load_relaxed(&handle->record->opens));
-        uint64_t high;
         uint32_t index;
 
         for (index = 0; index < segment->geometry.mark_count; index++) {
@@ -81,10 +96,8 @@ int sb_named_take(
                 if (sb_load_acquire(&mark->owner) ||
                         !sb_cas64_full(&mark->owner, 0, owner | SB_NAMED_MAKING))
                         continue;
-                /* R:mark > A:mark. Pruners look so far before the mark is one. */
-                for (high = sb_load_acquire(&segment->super->mark_high); high <= index;
-                        high = sb_load_acquire(&segment->super->mark_high))
-                        sb_cas64_full(&segment->super->mark_high, high, (uint64_t)index + 1);
+                /* Pruners look so far before the mark is one. */
+                named_raise_high(segment, (uint64_t)index + 1);
                 if (!named_set_cut(handle, mark, snapshot, cut)) {
                         /* R:mark > A:mark. The mark is free again; nothing came to rest on it. */
                         sb_cas64_full(&mark->owner, owner | SB_NAMED_MAKING, 0);

@@ -2,8 +2,8 @@
  * Marks: cuts in a table of the segment that pruners read like announcements, for cuts that outlive
  * the client that took them. A key of the bus's own names each (layout/reserved.h).
  *
- *      make: announce the cut -> take a free mark, write the cut -> write the key that names the
- *            mark -> end the announcement                                     (ring/op/mark.h)
+ *      make: say that there are marks -> announce the cut -> take a free mark, write the cut
+ *            -> write the key that names the mark -> end the announcement       (ring/op/mark.h)
  *      drop: delete the key -> free the mark
  *
  * Always true:
@@ -28,6 +28,9 @@
 bool sb_named_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
 /* For pruners: the same, and what is being made. Perhaps nothing needs that cut any more. */
 bool sb_named_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
+/* For a process that is about to take the cut of a mark: from here on the log writes down what
+ * marks may keep, and not the newest version of a key alone. So a batch with a later cut does. */
+void sb_named_announce(struct sb_handle *handle);
 /* Take a mark for @cut, which the caller announces by its latest snapshot, @snapshot. Return: 0;
  * SB_E_FULL: no mark is free; SB_E_LAPPED: the announcement was taken away. */
 int sb_named_take(

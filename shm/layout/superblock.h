@@ -151,9 +151,9 @@ struct sb_superblock {
         uint64_t unused_order[15];
 
         /* Lines 9 to 11: history. */
-        struct sb_word64 mark_high;     /* marks 0 .. mark_high-1 were ever used; a client that
-                                           makes a mark, CAS, only up */
-        struct sb_word64 rule_count;    /* rules ever written; a client that writes one, +1 */
+        struct sb_word64 mark_high;  /* marks 0 .. mark_high-1 were ever used, or the first one is
+                                        about to be; a client that makes a mark, CAS, only up */
+        struct sb_word64 rule_count; /* rules ever written; a client that writes one, +1 */
         struct sb_word64 history_floor; /* what was superseded up to this cut is kept by no rule; a
                                            sweeper, CAS, only up */
         struct sb_word64 history_limit; /* bytes that rules may keep, 0: any; engine */

@@ -3,15 +3,19 @@
  * cell that gets a flag, a version that is held no longer (tests/kill/race.h). What the write did
  * stays.
  */
+#include "ring/log/batch.h"
 #include "ring/op/commit.h"
 #include "ring/op/keep.h"
+#include "ring/op/mark.h"
 #include "ring/op/watch.h"
 #include "shm/history/rules.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/notify/unlogged.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
 #include "tests/kill/race.h"
@@ -100,6 +104,88 @@ static void test_a_write_beside_the_making_of_a_key_that_has_a_rule_stays(void)
                 .right = both_writes_count};
 
         CHECK(race_all(&race) > 10);
+}
+
+/* ---- a mark, and the log ---- */
+
+static struct sb_batch batch;
+static void *batch_space;
+static uint64_t marked_cut;
+static uint32_t logged; /* revisions of the key, as bits */
+
+static bool log_take(const struct sb_batch_entry *entry, void *context)
+{
+        (void)context;
+        if (entry->key_len == 3 && !memcmp(entry->key, "key", 3))
+                logged |= 1u << entry->rev;
+        return true;
+}
+
+static int log_room(uint64_t size, void *context)
+{
+        (void)size, (void)context;
+        return -1;
+}
+
+static bool log_once(void)
+{
+        bool good = !sb_batch_begin(&writer, &batch) &&
+                    !sb_batch_each(&writer, &batch, log_take, log_room, NULL);
+
+        sb_batch_end(&writer, &batch, good);
+        return good;
+}
+
+/* A log that has all but the key. No mark was ever made. */
+static bool begin_with_log(void)
+{
+        if (!begin_plain() || put(&writer, "other", "1", 1))
+                return false;
+        free(batch_space);
+        batch_space = calloc(1, sb_batch_space(&writer.segment.geometry));
+        if (!batch_space)
+                return false;
+        logged = 0;
+        sb_unlogged_ask_all(&writer.segment);
+        sb_batch_init(&writer.segment, batch_space, 0, &batch);
+        return log_once() && !put(&writer, "key", "1", 1);
+}
+
+static void make_mark(void *context)
+{
+        (void)context;
+        broken |= sb_op_mark(&reader, "m", 1, &marked_cut) != 0;
+}
+
+static void write_and_log(void)
+{
+        write_two();
+        broken |= !log_once();
+}
+
+/* What the mark keeps is on the disk: so it is there when the bus comes back. */
+static bool marked_version_is_logged(void)
+{
+        struct sb_version *version;
+        bool right = log_once();
+
+        sb_pin(&writer);
+        version = sb_find_at(
+                &writer, "key", 3, sb_hash_key("key", 3, writer.segment.seed), marked_cut);
+        right &= version && (logged >> version->rev & 1);
+        sb_unpin(&writer);
+        return right;
+}
+
+static void test_what_the_first_mark_keeps_is_logged_wherever_a_batch_comes_in_between(void)
+{
+        const struct race race = {.begin = begin_with_log,
+                .operation = make_mark,
+                .beside = write_and_log,
+                .right = marked_version_is_logged};
+
+        CHECK(race_all(&race) > 10);
+        free(batch_space);
 }
 
 /* ---- what a transaction held ---- */
@@ -214,6 +300,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_a_write_beside_the_beginning_of_a_watch_stays);
+        RUN(test_what_the_first_mark_keeps_is_logged_wherever_a_batch_comes_in_between);
         RUN(test_a_write_beside_the_making_of_a_key_that_has_a_rule_stays);
         RUN(test_what_a_killed_commit_wrote_and_others_replaced_keeps_its_grace_period);
         return test_end();
