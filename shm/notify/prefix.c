@@ -256,6 +256,23 @@ void sb_prefix_say_moved(struct sb_handle *handle, const struct sb_version *vers
         }
 }
 
+void sb_prefix_say_removed_any(
+        struct sb_handle *handle, const struct sb_version *tombstone, uint64_t stamp)
+{
+        uint64_t shape = sb_version_shape(&handle->segment, tombstone);
+        struct prefix_walk walk;
+        struct sb_ring_view view;
+
+        if (!prefix_walk_begin(handle, tombstone->bytes, SB_SHAPE_KEY_LEN(shape), &walk))
+                return;
+        while (prefix_walk_next(handle, &walk, &view)) {
+                do {
+                        if (view.want_count && sb_queue_wants(&view, stamp, stamp))
+                                sb_queue_say_lost(&view, stamp);
+                } while (prefix_walk_row(handle, &walk, &view));
+        }
+}
+
 void sb_prefix_ask_floor(
         struct sb_handle *handle, const struct sb_version *version, struct sb_prefix_floor *floor)
 {

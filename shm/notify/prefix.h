@@ -74,6 +74,18 @@ static inline bool sb_prefix_awaits(struct sb_handle *handle, const struct sb_ve
 void sb_prefix_say_moved(
         struct sb_handle *handle, const struct sb_version *version, uint64_t stamp);
 
+/* Say that the key is about to go of which this tombstone, with @stamp, is all that is left. Where
+ * memory was short, what it replaced has gone before a queue that drops has given the delete: that
+ * is lost, too. Rows of hints were told so with what it replaced. */
+void sb_prefix_say_removed_any(
+        struct sb_handle *handle, const struct sb_version *tombstone, uint64_t stamp);
+static inline void sb_prefix_say_removed(
+        struct sb_handle *handle, const struct sb_version *tombstone, uint64_t stamp)
+{
+        if (SB_UNLIKELY(sb_prefix_any(&handle->segment)))
+                sb_prefix_say_removed_any(handle, tombstone, stamp);
+}
+
 /* The same for a walk down a chain, which would look up the same rings for each of its versions:
  * what was given up is asked once. @floor begins as 0. */
 struct sb_prefix_floor {

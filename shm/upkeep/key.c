@@ -23,6 +23,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/notify/unlogged.h"
 
@@ -367,10 +368,13 @@ static bool key_is_forgotten(struct sb_handle *handle, struct sb_version *head)
 static void key_say_forgotten(struct sb_handle *handle, struct sb_version *head)
 {
         struct sb_word64 *forgotten = &handle->segment.super->forgotten;
+        const struct sb_version *tombstone;
         uint64_t stamp, old;
 
-        if (SB_FAULT(FORGOTTEN_UNSAID) || !sb_key_tombstone(handle, head, &stamp))
+        tombstone = SB_FAULT(FORGOTTEN_UNSAID) ? NULL : sb_key_tombstone(handle, head, &stamp);
+        if (!tombstone)
                 return;
+        sb_prefix_say_removed(handle, tombstone, stamp);
         do
                 old = sb_load_acquire(forgotten); /* A:forgotten. */
         /* R:forgotten > A:forgotten. */

@@ -417,6 +417,39 @@ static void test_where_memory_is_short_what_waited_is_counted(void)
         END();
 }
 
+/* A delete that waits, of a key that is forgotten meanwhile, because memory is short. */
+static void test_where_memory_is_short_a_delete_that_waits_is_given_or_counted(void)
+{
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        unsigned given = 0;
+        char name[16];
+        int r = 0;
+
+        BEGIN();
+        CHECK_EQ(open_queue(bus, "n/", 100, &watch), 0);
+        CHECK(put(1, 1) && put(2, 2));
+        CHECK(sb_delete(bus, b("n/2"), SB_ANY_REV, NULL, NULL) == 0 && take_cut());
+        CHECK(put(3, 3));
+        CHECK(gives(watch, 1, 1, 0));
+        for (unsigned i = 0; i < 1000000; i++) {
+                snprintf(name, sizeof(name), "f/%u", i);
+                r = sb_set(bus, b(name), b("f"), NULL, NULL);
+                if (r != 0)
+                        break;
+        }
+        CHECK_EQ(r, SB_E_FULL);
+        while (!(r = sb_watch_next(watch, 0, &change))) {
+                CHECK(change.key.len == 3 && !memcmp(change.key.data, "n/", 2));
+                given++;
+                sb_guard_release(&change);
+        }
+        CHECK_EQ(r, SB_E_TIMED_OUT);
+        CHECK_EQ(given + sb_watch_dropped(watch), 3);
+        watch = sb_watch_close(watch);
+        END();
+}
+
 static void test_a_queue_begins_after_a_cut_of_before(void)
 {
         struct sb_watch_options how = {
@@ -570,6 +603,7 @@ int main(int argc, char **argv)
         RUN(test_beside_writers_every_change_of_a_prefix_is_given_or_counted);
         RUN(test_a_queue_that_is_not_read_keeps_no_more_than_its_room);
         RUN(test_where_memory_is_short_what_waited_is_counted);
+        RUN(test_where_memory_is_short_a_delete_that_waits_is_given_or_counted);
         RUN(test_a_queue_begins_after_a_cut_of_before);
         RUN(test_a_queue_after_a_cut_that_is_not_kept_is_lapped_once);
         RUN(test_the_cut_of_a_queue_that_was_lapped_is_kept_for_a_scan);
