@@ -38,6 +38,7 @@ struct sb_backlog {
         uint64_t lost;     /* of those that waited, for want of memory */
         uint64_t said;     /* of both, as far as guards have said it */
         uint64_t given_up; /* what the queue's row said of hints that could not be put in */
+        uint64_t heard;    /* up to which stamp it is known that some went for want of memory */
 };
 
 struct sb_backlog *sb_backlog_new(uint32_t room)
@@ -102,6 +103,20 @@ static void backlog_count_on(struct sb_prefix_watch *watch, uint64_t told)
                 backlog->base = told - backlog->accepted - backlog->dropped;
                 backlog->owed = false;
         }
+}
+
+/* Where memory was short, changes have gone that no reading had listed yet: they count as dropped.
+ * What is lost above the cut of this reading may have its hint only behind it, and what goes later
+ * there says nothing new: so the next one hears of it again. */
+static void backlog_hear_lost(struct sb_prefix_watch *watch)
+{
+        struct sb_backlog *backlog = watch->backlog;
+        uint64_t lost = sb_queue_lost(&watch->op.row);
+
+        if (lost <= backlog->heard)
+                return;
+        backlog->owed = true;
+        backlog->heard = lost < watch->cut ? lost : watch->cut;
 }
 
 /* ---- what waits ---- */
@@ -335,6 +350,7 @@ int sb_backlog_read(struct sb_bus *bus, struct sb_prefix_watch *watch)
                 watch->failed = -ENOMEM;
                 return sb_reading_undo(watch, &before);
         }
+        backlog_hear_lost(watch); /* behind the listing */
         behind = backlog_accept(watch, &dropped);
         if (first) {
                 backlog->dropped = dropped;

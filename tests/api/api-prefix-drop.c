@@ -417,6 +417,37 @@ static void test_where_memory_is_short_what_waited_is_counted(void)
         END();
 }
 
+/* The same where the queue has room left: what was there and is gone counts, too. */
+static void test_where_memory_is_short_and_there_is_room_what_waited_is_counted(void)
+{
+        static char value[100000];
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        uint64_t given = 0, missed = 0;
+        char name[16];
+        int r;
+
+        BEGIN();
+        CHECK_EQ(open_queue(bus, "n/", 1000, &watch), 0);
+        for (unsigned i = 0; i < 500; i++) {
+                snprintf(name, sizeof(name), "n/%u", i % 3);
+                CHECK_EQ(sb_set(bus, b(name), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
+                        0);
+        }
+        while (!(r = sb_watch_next(watch, 0, &change))) {
+                given++;
+                missed += change.missed;
+                sb_guard_release(&change);
+        }
+        CHECK_EQ(r, SB_E_TIMED_OUT);
+        CHECK(given < 200);
+        CHECK_EQ(given + sb_watch_dropped(watch), 500);
+        CHECK(put(7, 7));
+        CHECK(gives(watch, 7, 7, sb_watch_dropped(watch) - missed));
+        watch = sb_watch_close(watch);
+        END();
+}
+
 /* A delete that waits, of a key that is forgotten meanwhile, because memory is short. */
 static void test_where_memory_is_short_a_delete_that_waits_is_given_or_counted(void)
 {
@@ -604,6 +635,7 @@ int main(int argc, char **argv)
         RUN(test_a_queue_that_is_not_read_keeps_no_more_than_its_room);
         RUN(test_where_memory_is_short_what_waited_is_counted);
         RUN(test_where_memory_is_short_a_delete_that_waits_is_given_or_counted);
+        RUN(test_where_memory_is_short_and_there_is_room_what_waited_is_counted);
         RUN(test_a_queue_begins_after_a_cut_of_before);
         RUN(test_a_queue_after_a_cut_that_is_not_kept_is_lapped_once);
         RUN(test_the_cut_of_a_queue_that_was_lapped_is_kept_for_a_scan);
