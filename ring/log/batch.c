@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ring/log/chain.h"
 #include "shm/base/fault.h"
 #include "shm/base/model.h"
 #include "shm/base/result.h"
@@ -213,6 +214,8 @@ struct batch_found {
         uint64_t at[SB_BATCH_VERSIONS]; /* offsets; the last of them in a circle */
         uint64_t stamp[SB_BATCH_VERSIONS];
         uint64_t count; /* ever found */
+        bool whole;     /* from the head on */
+        struct sb_chain chain;
 };
 
 /* Whether more than the newest version of a key may be kept. Fault BATCH_NEWEST_ALONE: that is not
@@ -232,10 +235,11 @@ static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_
         const struct sb_segment *segment = &handle->segment;
         struct sb_word64 *cell = sb_cell_at(segment, cell_number);
         uint64_t word = cell ? sb_pin_load(handle, cell) : 0, last = 0;
-        uint64_t left = sb_damage_bound(segment);
-        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+        uint64_t left = sb_damage_bound(segment), from = sb_chain_begin(&ret->chain, rev);
+        struct sb_version *version = sb_version_at(segment, from ? from : word & SB_OFFSET_MASK);
         bool kept = batch_is_kept(segment, word), full = batch_is_full(batch, cell_number / 8 - 1);
 
+        ret->whole = !from;
         ret->count = 0;
         /* Bound: damage. A chain that goes round. */
         while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left) &&
@@ -266,10 +270,18 @@ static void batch_find(struct sb_handle *handle, struct sb_batch *batch, uint64_
                         last = version->rev;
                         if (!kept)
                                 break;
+                        if (SB_UNLIKELY(ret->count > SB_BATCH_VERSIONS))
+                                sb_chain_pass(
+                                        &ret->chain, sb_offset_of(segment, version), version->rev);
                 }
+                batch->walked++;
                 version = sb_version_at(
                         segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
         }
+        if (ret->count)
+                sb_chain_end(&ret->chain);
+        else
+                sb_chain_forget(&ret->chain); /* damage: the place led to no version */
 }
 
 /* Whether a key's life began with this version, and nothing was ever taken out below it. */
@@ -310,8 +322,8 @@ static bool batch_describe(struct sb_handle *handle, uint64_t at, uint64_t stamp
 #define AGAIN (-1) /* there is more of the key: look again; otherwise 0, or what the room said */
 
 /* Give what was found, oldest first. *ret_rev: of the last one that was taken. */
-static int batch_give(struct sb_handle *handle, uint64_t cell_number,
-        const struct batch_found *found, const struct batch_sink *sink, uint64_t *ret_rev)
+static int batch_give(struct sb_handle *handle, uint64_t cell_number, struct batch_found *found,
+        const struct batch_sink *sink, uint64_t *ret_rev)
 {
         uint64_t left = found->count < SB_BATCH_VERSIONS ? found->count : SB_BATCH_VERSIONS;
         uint64_t i = found->count;
@@ -324,6 +336,7 @@ static int batch_give(struct sb_handle *handle, uint64_t cell_number,
                             found->stamp[i % SB_BATCH_VERSIONS], cell_number, &entry))
                         return 0;
                 if (!sink->take(&entry, sink->context)) {
+                        sb_chain_forget(&found->chain);
                         sb_unpin(handle);
                         r = sink->room(entry.key_len + entry.value_len, sink->context);
                         sb_pin(handle);
@@ -334,7 +347,7 @@ static int batch_give(struct sb_handle *handle, uint64_t cell_number,
                 if (entry.kind != SB_VERSION_VALUE)
                         sb_limbo_later(handle, cell_number, entry.stamp);
         }
-        return found->count > SB_BATCH_VERSIONS ? AGAIN : 0;
+        return found->count > SB_BATCH_VERSIONS || !found->whole ? AGAIN : 0;
 }
 
 /* What one cell leads to. */
@@ -345,6 +358,7 @@ static int batch_cell(struct sb_handle *handle, struct sb_batch *batch, uint64_t
         uint64_t rev = 0;
         int r;
 
+        sb_chain_forget(&found.chain);
         do {
                 batch_find(handle, batch, cell_number, rev, &found);
                 r = batch_give(handle, cell_number, &found, sink, &rev);

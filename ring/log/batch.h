@@ -53,6 +53,7 @@ struct sb_batch {
         uint64_t *copied;   /* buckets of which a durable batch of this copy had everything */
         uint32_t copy_next; /* the words of buckets before this one are in a batch of the copy */
         bool copying;
+        uint64_t walked; /* versions that it went by, ever */
 };
 
 /* One version. What it points at is valid while the callback runs. */

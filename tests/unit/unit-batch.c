@@ -94,6 +94,26 @@ static void test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first(
         unmake_bus();
 }
 
+/* Of a chain that a rule keeps, each version is a few steps, however many there are. */
+static void test_a_long_chain_is_not_gone_through_for_each_few_versions(void)
+{
+        static const uint32_t versions = 50000, each = 24;
+        void *space = begin_log(16 << 20);
+        char value[8];
+
+        CHECK(space);
+        CHECK(!sb_keep_write(&writer, "key00", 5, false, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        for (uint32_t i = 1; i <= versions; i++) {
+                snprintf(value, sizeof(value), "%u", i);
+                CHECK(!put(&writer, "key00", value, strlen(value)));
+        }
+        CHECK(log_once(true));
+        CHECK(logged.keys[0].rev == versions && logged.keys[0].count == versions);
+        CHECK(batch.walked > versions && batch.walked < each * versions);
+        free(space);
+        unmake_bus();
+}
+
 /* ---- copies ---- */
 
 /* One batch, in which so many words of the copy are, too. */
@@ -291,6 +311,7 @@ int main(int argc, char **argv)
         RUN(test_a_batch_that_failed_comes_again);
         RUN(test_another_log_goes_on_where_the_first_one_was_durable);
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
+        RUN(test_a_long_chain_is_not_gone_through_for_each_few_versions);
         RUN(test_the_batches_of_a_copy_are_enough);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
         return test_end();
