@@ -38,8 +38,8 @@
 
 /* A chain of which a rule keeps the last versions is looked through once in so many. */
 #define LOOK_EVERY 64u
-/* Revisions and stamps end below what words with flags or signs take. */
-#define NUMBER_MAX (SB_STAMP_INTENT - 2)
+/* Revisions end below what words with signs take. */
+#define REV_MAX (SB_STAMP_INTENT - 2)
 
 /* One version on its way. */
 struct attempt {
@@ -58,8 +58,8 @@ static int load_check(const struct sb_load *load, const struct sb_load_version *
         bool deleted = version->kind == SB_VERSION_DELETED;
 
         if (!version->key_len || (!deleted && version->kind != SB_VERSION_VALUE) ||
-                (deleted && version->value_len) || !version->rev || version->rev > NUMBER_MAX ||
-                version->stamp <= SB_STAMP_PLACEHOLDER || version->stamp > NUMBER_MAX ||
+                (deleted && version->value_len) || !version->rev || version->rev > REV_MAX ||
+                version->stamp <= SB_STAMP_PLACEHOLDER || version->stamp > SB_LOAD_CUT_MAX ||
                 version->slot > SB_SHAPE_WRITER(UINT64_MAX))
                 return -EINVAL;
         if (version->key_len > segment->key_len_max || version->value_len > segment->value_len_max)
@@ -413,7 +413,7 @@ int sb_load_turn(struct sb_load *load, const struct sb_load_words *words)
         int r;
 
         if (load->cut || words->cut < load->newest || words->cut <= SB_STAMP_PLACEHOLDER ||
-                words->cut > NUMBER_MAX)
+                words->cut > SB_LOAD_CUT_MAX)
                 return !load->cut && words->cut < load->newest ? -EBADMSG : -EINVAL;
         r = sb_named_load(handle, words->cut);
         if (r)
@@ -445,7 +445,7 @@ int sb_load_floor_of(
 {
         const struct sb_segment *segment = &load->handle->segment;
 
-        if ((which >= count || count > UINT32_MAX || rev > NUMBER_MAX) &&
+        if ((which >= count || count > UINT32_MAX || rev > REV_MAX) &&
                 !SB_FAULT(FLOOR_OF_NO_BUCKET))
                 return -EBADMSG;
         if (seed == segment->seed)

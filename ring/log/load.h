@@ -48,9 +48,14 @@
 
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/superblock.h"
 
 /* So many versions lie between the two steps in which a key's memory comes. */
 #define SB_LOAD_FETCH 8u
+
+/* The highest cut, and so the highest stamp: above it there is room for as many, below what the
+ * words take in which a cut stands beside flags (SB_ATTENTION_ALL is the lowest). */
+#define SB_LOAD_CUT_MAX (SB_ATTENTION_ALL / 2)
 
 /* A loading; its members are load.c's. */
 struct sb_load {

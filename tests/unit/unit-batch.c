@@ -5,10 +5,12 @@
  * is kept for a batch, unit-batch-kept.
  */
 #include "ring/log/batch.h"
+#include "ring/log/load.h"
 #include "ring/op/commit.h"
 #include "ring/op/keep.h"
 #include "shm/history/rules.h"
 #include "shm/layout/report.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "tests/harness/faults.h"
@@ -303,6 +305,22 @@ static void test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between(v
         unmake_bus();
 }
 
+/* Cuts as high as a log that is loaded may have them. */
+static void test_behind_the_highest_cut_that_is_loaded_a_bus_is_logged(void)
+{
+        void *space = begin_log(4 << 20);
+
+        CHECK(space);
+        sb_clock_resume(&writer, SB_LOAD_CUT_MAX);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true) && logged.keys[0].rev == 1);
+        for (uint32_t i = 2; i < 6; i++) {
+                CHECK(!put(&writer, "key00", "b", 1));
+                CHECK(log_once(true) && logged.keys[0].rev == i);
+        }
+        free(space);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -313,6 +331,7 @@ int main(int argc, char **argv)
         RUN(test_of_a_key_with_a_rule_every_version_is_logged_once_oldest_first);
         RUN(test_a_long_chain_is_not_gone_through_for_each_few_versions);
         RUN(test_the_batches_of_a_copy_are_enough);
+        RUN(test_behind_the_highest_cut_that_is_loaded_a_bus_is_logged);
         RUN(test_up_to_each_cut_the_log_is_the_bus_whatever_happens_in_between);
         return test_end();
 }

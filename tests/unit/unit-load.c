@@ -151,6 +151,7 @@ static void test_what_makes_no_sense_is_refused(void)
         CHECK_EQ(give("k", 1, SB_VERSION_VALUE, 1, 10, bytes, value_max + 1), -EMSGSIZE);
         load.cut = 0; /* as in the first reading, where no cut bounds the stamp */
         CHECK_EQ(value("k", 1, UINT64_MAX >> 1), -EINVAL);
+        CHECK_EQ(value("k", 1, SB_LOAD_CUT_MAX + 1), -EINVAL);
         load.cut = 60;
         {
                 struct sb_load_version version = {
@@ -180,6 +181,7 @@ static void test_nothing_above_the_cut_is_loaded(void)
         CHECK(begin(1 << 20));
         CHECK_EQ(sb_load_turn(&load, &none), -EINVAL);
         CHECK_EQ(turn(UINT64_MAX), -EINVAL);
+        CHECK_EQ(turn(SB_LOAD_CUT_MAX + 1), -EINVAL);
         CHECK(!mark_of("m", 40, 0, SB_RECORD_NUMBER(1, 1), 20));
         CHECK_EQ(turn(30), -EBADMSG);
         CHECK(!turn(40));
