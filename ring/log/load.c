@@ -232,8 +232,10 @@ static void load_install(struct sb_load *load, struct attempt *attempt, const st
 /* What may serve besides blocks of the own size: as in a set, and in a delete. */
 static uint32_t load_allow(const struct sb_load *load, const struct sb_load_version *version)
 {
-        return SB_SLAB_LARGER |
-               (load->borrows || version->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
+        const bool deletes = version->kind == SB_VERSION_DELETED;
+
+        return SB_SLAB_LARGER | (load->borrows || deletes ? SB_SLAB_RESERVE : 0) |
+               (deletes && sb_reserved_is(version->key, version->key_len) ? SB_SLAB_OWN : 0);
 }
 
 /* A bus that was full comes back in another order, and may lie in a few blocks more. So values may

@@ -21,6 +21,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
@@ -565,7 +566,10 @@ static uint32_t put_allow(struct sb_handle *handle, const struct sb_op_write *wr
 {
         if (!worked)
                 return sb_work_lists_worth(handle) ? 0 : SB_SLAB_LARGER;
-        return SB_SLAB_LARGER | (write->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
+        if (write->kind != SB_VERSION_DELETED)
+                return SB_SLAB_LARGER;
+        return SB_SLAB_LARGER | SB_SLAB_RESERVE |
+               (sb_reserved_is(write->key, write->key_len) ? SB_SLAB_OWN : 0);
 }
 
 /* The long way: the whole write, at most twice: where no memory was found, behind the work on this

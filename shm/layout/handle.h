@@ -76,6 +76,7 @@ struct sb_slabs {
         uint32_t acquired, clients; /* slabs taken; clients, counted some slabs ago */
         bool exhausted_many;        /* more than fit there */
         bool many;                  /* more are owned than an idle client may keep */
+        bool takes_own;             /* what is taken now may have the whole reserve */
 };
 
 /* Which slabs this client uses: it keeps that of which it used most blocks lately. */

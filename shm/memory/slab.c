@@ -13,6 +13,7 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
@@ -244,10 +245,11 @@ static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, u
 {
         const struct sb_geometry *g = &handle->segment.geometry;
         uint32_t limit = g->unit_count - g->reserve_count, unit;
+        uint32_t end = g->unit_count - (handle->slabs.takes_own ? 0 : sb_geometry_own_count(g));
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
                 .first = reserve ? limit : 0,
-                .end = reserve ? g->unit_count : limit,
+                .end = reserve ? end : limit,
         };
 
         unit = slab_search(handle, &search, effort);
@@ -513,6 +515,7 @@ static struct sb_slab_cache *slab_cache_serving(
         if (handle->slabs.look_skipped && slab_refill(handle, own, kind, class_, FRESH_LAST))
                 return own;
         cache = &handle->slabs.tombstones;
+        handle->slabs.takes_own = also & SB_SLAB_OWN;
         /* Its blocks are versions. */
         if ((also & SB_SLAB_RESERVE) && kind == SB_UNIT_VERSIONS &&
                 class_ <= segment->reserve_class &&

@@ -9,7 +9,9 @@
  * A block is taken when its bit in its unit's bitmap is set (unit.h): there is no list that a crash
  * can tear. A client owns a slab while it takes blocks from it, and takes up to SB_SLAB_CACHE_MAX
  * of them at once into its slab cache: so most takes touch no shared word. The last units are the
- * reserve: only tombstones may have them, so that a full bus can still delete.
+ * reserve: only tombstones may have them, so that a full bus can still delete. Its last quarter (of
+ * three units or more) is for tombstones of the bus's own keys alone: so a mark, which may be what
+ * keeps all memory, can still be dropped where deletes have used up the rest.
  *
  * Always true: an owner gives a slab up no sooner than at the end of the operation in which it ran
  * out. So a block that was taken and not published always lies in a slab that its taker owns, and
@@ -24,8 +26,9 @@
 #include "shm/layout/segment.h"
 
 /* What else may serve where no block of the size's class is left: blocks of larger classes (so that
- * what a delete freed serves what is smaller), and the reserve. */
-enum { SB_SLAB_LARGER = 1, SB_SLAB_RESERVE = 2 };
+ * what a delete freed serves what is smaller), the reserve, and the part of it that is for the
+ * bus's own keys (with SB_SLAB_RESERVE). */
+enum { SB_SLAB_LARGER = 1, SB_SLAB_RESERVE = 2, SB_SLAB_OWN = 4 };
 
 /* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS); @also: SB_SLAB_* bits.
  * The block's retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL.

@@ -129,12 +129,12 @@ static void test_marks_are_as_many_as_the_table_holds(void)
         END();
 }
 
-/* Writes or deletes keys one after the other until there is no memory for one more. Return: how
- * many. */
-static uint32_t until_full(bool deletes)
+/* Writes or deletes keys one after the other, from key @first on, until there is no memory for one
+ * more. Return: how many. */
+static uint32_t until_full(uint32_t first, bool deletes)
 {
         struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
-        uint32_t count = 0;
+        uint32_t count = first;
         char key[16];
         int r = 0;
 
@@ -143,21 +143,58 @@ static uint32_t until_full(bool deletes)
                 r = deletes ? sb_delete(bus, b(key), SB_ANY_REV, &at_once, NULL)
                             : sb_set(bus, b(key), b("0123456789"), &at_once, NULL);
         }
-        return r == SB_E_FULL ? count - 1 : 0;
+        return r == SB_E_FULL ? count - 1 - first : 0;
+}
+
+static void test_a_mark_that_keeps_all_memory_can_be_dropped(void)
+{
+        uint64_t cut = 0;
+        char key[16];
+
+        WORLD_BEGIN(2 * MIB);
+        CHECK(until_full(0, false) > 1000);
+        for (uint32_t i = 0; i < 100; i++) {
+                snprintf(key, sizeof(key), "key %u", i);
+                CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+        }
+        world_prune(&world, bus);
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        /* The mark keeps what is deleted, so deletes use up what is reserved for them, too. */
+        CHECK(until_full(100, true) > 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_delete(bus, b("key 999"), SB_ANY_REV, NULL, NULL), SB_E_FULL);
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_delete(bus, b("key 999"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("key 0"), b("0123456789"), NULL, NULL), 0);
+        END();
 }
 
 static void test_a_drop_that_finds_no_memory_leaves_the_mark(void)
 {
-        uint64_t cut = 0, found = 0;
+        uint64_t cut = 0, found = 0, other;
         struct sb_txn *txn = NULL;
+        uint32_t drops = 0;
         int r = SB_E_FULL;
+        char name[16];
 
         WORLD_BEGIN(2 * MIB);
         CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
-        CHECK(until_full(false) > 1000);
-        /* An open cut keeps what is deleted, so deletes use up what is reserved for them, too. */
+        for (uint32_t i = 0; i < 8; i++) {
+                snprintf(name, sizeof(name), "m%u", i);
+                CHECK_EQ(sb_mark(bus, b(name), &other), 0);
+        }
+        CHECK(until_full(0, false) > 1000);
+        /* An open cut keeps what is deleted, so deletes use up what is reserved for them, too, and
+         * drops what is reserved for drops. */
         CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
-        CHECK(until_full(true) > 0);
+        CHECK(until_full(0, true) > 0);
+        do {
+                snprintf(name, sizeof(name), "m%u", drops);
+                r = sb_mark_drop(bus, b(name));
+                drops += r == 0;
+        } while (r == 0 && drops < 8);
+        CHECK(r == SB_E_FULL && drops > 0);
         CHECK_EQ(sb_mark_drop(bus, b("m")), SB_E_FULL);
         CHECK_EQ(sb_mark_find(bus, b("m"), &found), 0);
         CHECK_EQ(found, cut);
@@ -297,6 +334,7 @@ int main(int argc, char **argv)
         RUN(test_a_name_marks_one_cut_until_it_is_dropped);
         RUN(test_a_mark_keeps_what_was_there_and_lets_it_go);
         RUN(test_marks_are_as_many_as_the_table_holds);
+        RUN(test_a_mark_that_keeps_all_memory_can_be_dropped);
         RUN(test_a_drop_that_finds_no_memory_leaves_the_mark);
         RUN(test_the_bus_own_keys_are_not_among_the_others);
         RUN(test_a_time_names_the_last_cut_that_was_not_after_it);

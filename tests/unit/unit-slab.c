@@ -356,9 +356,19 @@ static void test_units_in_reserve_serve_tombstones_of_a_full_bus_alone(void)
         taken_count = 0;
         while (!take(&writer, SB_UNIT_VERSIONS, 1 + draw((uint32_t)reserve_size), SB_SLAB_RESERVE))
                 CHECK(sb_unit_of(&writer.segment, taken[taken_count - 1].offset) >= first);
-        CHECK_EQ(taken_count, writer.segment.geometry.reserve_count * (4096 / reserve_size));
+        /* Its last quarter, here a unit, is for the bus's own keys. */
+        CHECK_EQ(writer.segment.geometry.reserve_count, 3);
+        CHECK_EQ(taken_count, 2 * (4096 / reserve_size));
         CHECK(blocks_are_sound());
         CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_OWN), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE | SB_SLAB_OWN), 0);
+        CHECK(sb_unit_of(&reader.segment, taken[taken_count - 1].offset) >= first + 2);
+        sb_slab_settle(&reader);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE), SB_E_FULL);
+        while (!take(&writer, SB_UNIT_VERSIONS, reserve_size, SB_SLAB_RESERVE | SB_SLAB_OWN))
+                ;
+        CHECK_EQ(taken_count, 3 * (4096 / reserve_size));
         sb_slab_settle(&writer);
         clear_one(&reader, 0);
         CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, 0), SB_E_FULL);
