@@ -204,6 +204,11 @@ static int load_check_line(struct load *load, const struct cli_dumped_line *line
         const uint64_t value_len_max = load->value_len_max - (load->cli->txn_wanted ? 8 : 0);
         const size_t rule_less = line->kind == CLI_DUMPED_RULE ? SB_KEEP_PREFIX : 0;
 
+        if (line->value.len > value_len_max && line->value.len <= load->value_len_max)
+                return load_refuse(load,
+                        "the value has %zu bytes, and %" PRIu64
+                        " are the most in a transaction of this bus: leave out --txn",
+                        line->value.len, value_len_max);
         if (line->value.len > value_len_max)
                 return load_refuse(load,
                         "the value has %zu bytes, and %" PRIu64 " are the most in a value of this "
@@ -248,9 +253,14 @@ static int load_next_line(struct load *load, char **ret_line, size_t *ret_len)
                 load->line_number--;
                 return 0;
         }
+        if (r == -EMSGSIZE && load->line_number == 1)
+                return load_refuse_dump(load, "this is no dump: its first line is too long");
         if (r == -EMSGSIZE)
-                return load_refuse_dump(load, "it is longer than any line that this bus takes can "
-                                              "be");
+                return load_refuse(load,
+                        "it is longer than a line with a value of %" PRIu64
+                        " bytes, which are the most in one of this bus: start agentd with a larger "
+                        "--size, if `agentctl verify` finds the dump whole",
+                        load->value_len_max);
         if (r != 0)
                 return load_fail(load, r);
         if (!whole)
