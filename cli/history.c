@@ -100,6 +100,20 @@ static int history_restore_now(struct sb_bus *bus, struct sb_bytes key, uint64_t
         return r;
 }
 
+/* Say why nothing was restored. Return: the exit code for it. */
+static int history_fail_restore(const struct cli *cli, int result)
+{
+        const char *words = cli_bus_words(cli);
+
+        if (result != -EMSGSIZE)
+                return cli_fail_write(cli, cli_word(cli->operands[0]), result);
+        cli_say("%s: nothing was restored: a value then was larger than a transaction takes, which "
+                "is 8 bytes less than `agentctl %sstat` says. Key by key, `agentctl %sget KEY --at "
+                "CUT | agentctl %sset KEY -` brings such a value back",
+                cli_word(cli->operands[0]), words, words, words);
+        return CLI_FAILED;
+}
+
 int cli_restore(struct cli *cli)
 {
         struct sb_bus *bus = NULL;
@@ -121,7 +135,7 @@ int cli_restore(struct cli *cli)
         if (r == -EINVAL)
                 return cli_no_cut(cli, cli->operands[1]);
         if (r != 0)
-                return cli_fail_write(cli, cli_word(cli->operands[0]), r);
+                return history_fail_restore(cli, r);
         if (cli->json) {
                 cli_json_begin();
                 cli_json_number("cut", made);

@@ -179,6 +179,12 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
                         cli_word(cli->operands[0]));
                 return CLI_CONFLICT;
         }
+        if (result == -EMSGSIZE && cli->txn) {
+                cli_say("%s: the value is too large for a transaction, which takes 8 bytes less "
+                        "than `agentctl %sstat` says",
+                        cli_word(cli->operands[0]), cli_bus_words(cli));
+                return CLI_FAILED;
+        }
         if (result == -ENOTSUP && cli->ttl) {
                 cli_say("%s: --ttl comes with a later version of statebus, nothing was written",
                         cli_word(cli->operands[0]));
