@@ -112,6 +112,7 @@ static int scan_fail_delete(
 
 int cli_del_prefix(struct cli *cli)
 {
+        const char *words = cli_bus_words(cli);
         uint64_t expected, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
         struct sb_bytes prefix = {0};
@@ -125,8 +126,10 @@ int cli_del_prefix(struct cli *cli)
         if (r == 0)
                 r = cli_read_how(cli, &how, &expected);
         if (r == 0 && prefix.len == 0)
-                r = cli_usage("del --prefix: an empty PREFIX would mean every key of the bus. Stop "
-                              "agentd and start it again for that, or give each key to a batch");
+                r = cli_usage("del --prefix: an empty PREFIX would mean every key of the bus. For "
+                              "that give each key to a batch: `agentctl %s--base64 scan | sed "
+                              "'s/^/del /' >FILE`, then `agentctl %s--base64 batch <FILE`",
+                        words, words);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)

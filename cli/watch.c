@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/moments.h"
 #include "cli/shell.h"
+#include "shm/layout/reserved.h"
 
 /* Read --timeout. Without it there is no deadline. Return: 0, or CLI_USAGE after a message. */
 static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
@@ -298,6 +299,10 @@ static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct watched *a
                 r = sb_watch_open(bus, key, flags, after, &all[i].watch);
                 if (r == -EINVAL && (flags & SB_AFTER_CUT))
                         return cli_no_cut(cli, cli->after);
+                if (r == -ENAMETOOLONG && cli->prefix)
+                        return cli_usage("%s: a prefix that is watched has %u bytes less than the "
+                                         "longest key, at most: watch a shorter one",
+                                cli_word(cli->operands[i]), SB_WATCH_PREFIX);
                 if (r != 0)
                         return cli_fail(cli, cli_word(cli->operands[i]), r);
         }
