@@ -90,12 +90,24 @@ static bool moment_text_zone(struct rest *rest, struct sb_moment_text *ret)
         return true;
 }
 
+/* How many days the month has. */
+static uint32_t moment_text_days(uint32_t year, uint32_t month)
+{
+        bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+        if (month == 2)
+                return leap ? 29 : 28;
+        return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
 /* 2025-06-01, 2025-06-01T12:30, 2025-06-01 12:30:05.25+02:00 ... */
 static bool moment_text_date(struct rest rest, struct sb_moment_text *ret)
 {
         if (!moment_text_number(&rest, 4, 0, 9999, &ret->year) || !moment_text_skip(&rest, '-') ||
                 !moment_text_number(&rest, 2, 1, 12, &ret->month) ||
-                !moment_text_skip(&rest, '-') || !moment_text_number(&rest, 2, 1, 31, &ret->day))
+                !moment_text_skip(&rest, '-') ||
+                !moment_text_number(
+                        &rest, 2, 1, moment_text_days(ret->year, ret->month), &ret->day))
                 return false;
         if (moment_text_skip(&rest, 'T') || moment_text_skip(&rest, ' ')) {
                 if (!moment_text_number(&rest, 2, 0, 23, &ret->hour) ||

@@ -159,6 +159,20 @@ static void test_what_is_almost_a_time_is_a_name(void)
                         TEST_FAIL("'%s' is taken for another moment", names[i]);
 }
 
+static void test_a_day_that_its_month_does_not_have_is_no_date(void)
+{
+        static const char *const names[] = {"2025-02-29", "2025-02-30T12:30:00Z", "2025-04-31",
+                "2025-06-31", "2025-09-31", "2025-11-31", "1900-02-29", "2100-02-29"};
+
+        set_zone("UTC0");
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (!is_name(names[i]))
+                        TEST_FAIL("'%s' is taken for another moment", names[i]);
+        CHECK_EQ(time_of("2024-02-29"), time_of("2024-03-01") - 24 * 3600 * SECOND);
+        CHECK_EQ(time_of("2000-02-29"), time_of("2000-03-01") - 24 * 3600 * SECOND);
+        CHECK_EQ(time_of("2025-12-31"), time_of("2026-01-01") - 24 * 3600 * SECOND);
+}
+
 static void test_what_begins_with_an_at_sign_is_a_time_or_nothing(void)
 {
         static const char *const wrong[] = {
@@ -292,6 +306,7 @@ int main(int argc, char **argv)
         RUN(test_a_time_too_far_off_is_the_end_of_time_and_no_name);
         RUN(test_a_date_before_1970_is_a_time_before_all_notes_in_every_zone);
         RUN(test_what_is_almost_a_time_is_a_name);
+        RUN(test_a_day_that_its_month_does_not_have_is_no_date);
         RUN(test_what_begins_with_an_at_sign_is_a_time_or_nothing);
         RUN(test_the_form_alone_decides_in_every_zone);
         RUN(test_any_other_text_is_a_name);
