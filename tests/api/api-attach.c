@@ -450,7 +450,7 @@ static void test_attaching_outlasts_engines_that_die_meanwhile(void)
                 daemon_detach(&more, &daemon_other);
                 counts[0]++;
         }
-        daemon_end_child(killer);
+        CHECK_EQ(daemon_end_child(killer), DAEMON_KILLED);
         CHECK_EQ(daemon_attached(&attachment), 1);
         TEST_NOTE("api-attach: %u attachments, %u engines killed meanwhile", (unsigned)counts[0],
                 (unsigned)counts[1]);

@@ -33,6 +33,7 @@
 #include "shm/notify/prefix.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/check.h"
+#include "tests/api/crashed.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
@@ -370,6 +371,20 @@ static void start(const struct daemon *daemon, unsigned place, unsigned seed)
         table->place[place].stopped = false;
 }
 
+/* End one that is to go on until then; a writer may end when all is over. */
+static bool end_worker(unsigned place)
+{
+        int end = daemon_end_child(table->place[place].pid);
+
+        table->place[place].pid = 0;
+        if (end == DAEMON_KILLED || (place >= WATCHERS && table->over && end == 0))
+                return true;
+        if (!*table->complaint)
+                snprintf(table->complaint, sizeof(table->complaint), "%s ended by itself: %d",
+                        place < WATCHERS ? "a watcher" : "a writer", end);
+        return false;
+}
+
 static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed)
 {
         unsigned what = (unsigned)rand_r(seed) % 16, place = (unsigned)rand_r(seed) % WORKERS;
@@ -387,7 +402,8 @@ static bool act(const struct daemon *daemon, const struct sb_attachment *attachm
                 killed.stops++;
                 return true;
         }
-        daemon_end_child(table->place[place].pid);
+        if (!end_worker(place))
+                return false;
         *(place < WATCHERS ? &killed.watchers : &killed.writers) += 1;
         start(daemon, place, (unsigned)rand_r(seed));
         return true;
@@ -411,8 +427,7 @@ static void end_writers(void)
         for (unsigned place = WATCHERS; place < WORKERS; place++) {
                 if (table->place[place].stopped && place % 2)
                         continue;
-                daemon_end_child(table->place[place].pid);
-                table->place[place].pid = 0;
+                (void)end_worker(place);
         }
 }
 
@@ -433,6 +448,7 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
         struct daemon daemon;
         struct sb_watch *watches[KEYS];
         struct sb_bus *bus;
+        bool acted;
 
         TEST_NOTE("api-prefix-storm: seed %u", seed);
         table = mmap(
@@ -451,10 +467,13 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
         while (daemon_now_ns() < end || !killed.engines || !killed.stops || !killed.watchers ||
                 !killed.writers) {
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
-                CHECK(act(&daemon, &attachment, &seed));
+                acted = act(&daemon, &attachment, &seed);
                 daemon_hear_more(&daemon);
                 if (*table->complaint)
                         TEST_FAIL("%s", table->complaint);
+                CHECK(acted);
+                if (agentd_crashed(daemon.said))
+                        TEST_FAIL("agentd said: %s", daemon.said);
         }
         end_writers();
         for (unsigned key = 0; key < KEYS; key++) {
@@ -472,8 +491,10 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
                 scans += table->place[place].scans;
                 txns += table->place[place].txns;
                 if (table->place[place].pid)
-                        daemon_end_child(table->place[place].pid);
+                        (void)end_worker(place);
         }
+        if (*table->complaint)
+                TEST_FAIL("%s", table->complaint);
         TEST_NOTE("api-prefix-storm: %" PRIu64
                   " revisions of kept keys; %u watchers were given %" PRIu64 " changes, %" PRIu64
                   " transactions in them, %" PRIu64

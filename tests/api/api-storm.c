@@ -27,6 +27,7 @@
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
 #include "shm/upkeep/check.h"
+#include "tests/api/crashed.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
@@ -137,15 +138,18 @@ static void start_worker(const struct daemon *daemon, unsigned place)
         table->place[place].stopped = false;
 }
 
-/* End a worker. Return: how many increments may have happened and were not acknowledged. */
-static uint64_t end_worker(unsigned place)
+/* End a worker. Return: whether it worked until then; *uncertain: how many more increments may have
+ * happened and were not acknowledged. */
+static bool end_worker(unsigned place, uint64_t *uncertain)
 {
-        uint64_t uncertain;
+        int end = daemon_end_child(table->place[place].pid);
 
-        daemon_end_child(table->place[place].pid);
-        uncertain = table->place[place].under_way;
+        *uncertain += table->place[place].under_way;
         table->place[place].under_way = false;
-        return uncertain;
+        if (end != DAEMON_KILLED && !*table->complaint)
+                snprintf(table->complaint, sizeof(table->complaint), "a worker ended by itself: %d",
+                        end);
+        return end == DAEMON_KILLED;
 }
 
 static bool kill_engine(const struct sb_attachment *attachment, bool halt_first)
@@ -168,7 +172,9 @@ static bool kill_supervisor(const struct daemon *daemon, const struct sb_attachm
 
         if (!WAIT(!sb_place_supervisor(&daemon->place, &supervisor)))
                 return false;
-        daemon_end_child(supervisor); /* its orphans become children of this process */
+        /* Its orphans become children of this process. */
+        if (daemon_end_child(supervisor) != DAEMON_KILLED)
+                return false;
         killed.supervisors++;
         return WAIT(daemon_engine(attachment) != engine);
 }
@@ -195,7 +201,8 @@ static bool act(const struct daemon *daemon, const struct sb_attachment *attachm
                 killed.stops++;
                 return true;
         default:
-                *uncertain += end_worker(place);
+                if (!end_worker(place, uncertain))
+                        return false;
                 killed.workers++;
                 start_worker(daemon, place);
                 return true;
@@ -213,6 +220,7 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         struct sb_version *version;
         struct daemon daemon;
         pid_t supervisor;
+        bool acted;
         int status;
 
         TEST_NOTE("api-storm: seed %u", seed);
@@ -228,14 +236,17 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         end = daemon_now_ns() + seconds * 1000000000;
         while (daemon_now_ns() < end) {
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
-                CHECK(act(&daemon, &attachment, &seed, &uncertain));
+                acted = act(&daemon, &attachment, &seed, &uncertain);
                 daemon_hear_more(&daemon);
-                CHECK(!strstr(daemon.said, "not adopted"));
                 if (*table->complaint)
                         TEST_FAIL("%s", table->complaint);
+                CHECK(acted && !strstr(daemon.said, "not adopted"));
+                if (agentd_crashed(daemon.said))
+                        TEST_FAIL("agentd said: %s", daemon.said);
         }
         for (unsigned i = 0; i < WORKERS; i++) {
-                uncertain += end_worker(i);
+                if (!end_worker(i, &uncertain))
+                        TEST_FAIL("%s", table->complaint);
                 acknowledged += table->place[i].acknowledged;
                 attached += table->place[i].attached;
         }

@@ -31,6 +31,7 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
+#include "tests/api/crashed.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
@@ -83,11 +84,11 @@ static pid_t child_writes(const struct daemon *daemon)
 
                 if (daemon_attach(daemon, &attachment, &daemon_handle))
                         _exit(1);
-                for (;;) {
-                        (void)daemon_set(&daemon_handle, "k1", "one");
-                        (void)daemon_set(&daemon_handle, "k2", "another");
-                        (void)sb_op_write(&daemon_handle, &delete, &result);
-                }
+                while (!daemon_set(&daemon_handle, "k1", "one") &&
+                        !daemon_set(&daemon_handle, "k2", "another") &&
+                        !sb_op_write(&daemon_handle, &delete, &result))
+                        ;
+                _exit(2);
         }
         return pid;
 }
@@ -109,14 +110,15 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20000) * 1000);
                 if (i % 4 == 0) { /* gives the reaper work, so that the engine is killed in the
                                      middle of it */
-                        daemon_end_child(writer);
+                        CHECK_EQ(daemon_end_child(writer), DAEMON_KILLED);
                         writer = child_writes(&daemon);
                 }
                 kill(engine, SIGKILL);
                 CHECK(WAIT(daemon_engine(&attachment) != engine));
         }
-        daemon_end_child(writer);
+        CHECK_EQ(daemon_end_child(writer), DAEMON_KILLED);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK(daemon_has(&daemon_handle, "k2", "another"));
         CHECK(sb_segment_serving(&attachment.segment));
         CHECK_EQ(sb_check(&daemon_handle, false, &report), 0);
         if (report.problem_count)
@@ -124,6 +126,8 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
         daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
         CHECK(!strstr(daemon.said, "not adopted"));
+        if (agentd_crashed(daemon.said))
+                TEST_FAIL("agentd said: %s", daemon.said);
 }
 
 /* Killed while it took a snapshot away, and behind the reaping of a client that was making a mark:

@@ -24,6 +24,7 @@
 #include "libclient/statebus.h"
 #include "shm/base/os.h"
 #include "shm/upkeep/check.h"
+#include "tests/api/crashed.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
@@ -264,6 +265,20 @@ static void start(const struct daemon *daemon, unsigned place, unsigned seed)
         table->place[place].stopped = false;
 }
 
+/* End one that is to go on until then; a writer may end when all is over. */
+static bool end_worker(unsigned place)
+{
+        int end = daemon_end_child(table->place[place].pid);
+
+        table->place[place].pid = 0;
+        if (end == DAEMON_KILLED || (place >= WATCHERS && table->over && end == 0))
+                return true;
+        if (!*table->complaint)
+                snprintf(table->complaint, sizeof(table->complaint), "%s ended by itself: %d",
+                        place < WATCHERS ? "a watcher" : "a writer", end);
+        return false;
+}
+
 static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed)
 {
         unsigned what = (unsigned)rand_r(seed) % 16, place = (unsigned)rand_r(seed) % WORKERS;
@@ -281,7 +296,8 @@ static bool act(const struct daemon *daemon, const struct sb_attachment *attachm
                 killed.stops++;
                 return true;
         }
-        daemon_end_child(table->place[place].pid);
+        if (!end_worker(place))
+                return false;
         *(place < WATCHERS ? &killed.watchers : &killed.writers) += 1;
         start(daemon, place, (unsigned)rand_r(seed));
         return true;
@@ -309,6 +325,7 @@ static void test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on(voi
         struct daemon daemon;
         struct sb_watch *watches[KEYS];
         struct sb_bus *bus;
+        bool acted;
 
         TEST_NOTE("api-watch-storm: seed %u", seed);
         table = mmap(
@@ -327,10 +344,13 @@ static void test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on(voi
         end = daemon_now_ns() + seconds * 1000000000;
         while (daemon_now_ns() < end) {
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
-                CHECK(act(&daemon, &attachment, &seed));
+                acted = act(&daemon, &attachment, &seed);
                 daemon_hear_more(&daemon);
                 if (*table->complaint)
                         TEST_FAIL("%s", table->complaint);
+                CHECK(acted);
+                if (agentd_crashed(daemon.said))
+                        TEST_FAIL("agentd said: %s", daemon.said);
         }
         /* Some writers are killed in their last write, or stopped in it for good. */
         *(volatile bool *)&table->over = true;
@@ -339,8 +359,7 @@ static void test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on(voi
         for (unsigned place = WATCHERS; place < WORKERS; place++) {
                 if (table->place[place].stopped && place % 2)
                         continue;
-                daemon_end_child(table->place[place].pid);
-                table->place[place].pid = 0;
+                (void)end_worker(place);
         }
         for (unsigned key = 0; key < KEYS; key++) {
                 revisions[key] = revision(bus, key);
@@ -356,8 +375,10 @@ static void test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on(voi
                                 missed_of(table->place[place].come[key]) +
                                 table->place[place].dropped[key];
                 if (table->place[place].pid)
-                        daemon_end_child(table->place[place].pid);
+                        (void)end_worker(place);
         }
+        if (*table->complaint)
+                TEST_FAIL("%s", table->complaint);
         TEST_NOTE("api-watch-storm: %" PRIu64 " revisions; of %u watchers %u missed %" PRIu64
                   " and one dropped %" PRIu64 "; killed: %" PRIu64 " watchers, %" PRIu64
                   " writers, %" PRIu64 " engines; %" PRIu64 " stops",

@@ -28,6 +28,7 @@
 #include "shm/layout/roster.h"
 #include "shm/memory/guard.h"
 #include "shm/upkeep/handle.h"
+#include "tests/api/crashed.h"
 #include "tests/harness/space.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
@@ -258,10 +259,13 @@ pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result)
         return pid;
 }
 
-void daemon_end_child(pid_t pid)
+int daemon_end_child(pid_t pid)
 {
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        int status;
+
+        if (pid <= 0 || kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid)
+                return -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* End what a failed test left running, orphans included: this process is their reaper. */
@@ -279,7 +283,7 @@ static void end_leftovers(void)
                 if (file)
                         fclose(file);
                 if (any)
-                        daemon_end_child(child);
+                        (void)daemon_end_child(child);
         }
 }
 

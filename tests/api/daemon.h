@@ -5,6 +5,7 @@
 #ifndef SB_TEST_DAEMON_H
 #define SB_TEST_DAEMON_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,6 +80,9 @@ bool daemon_has(struct sb_handle *reader, const char *key, const char *value);
 /* Start a process that attaches @count times, then stays until it is killed. *ret_result: the
  * result of attaching. */
 pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result);
-void daemon_end_child(pid_t pid);
+#define DAEMON_KILLED (128 + SIGKILL)
+/* End a child, unless it has ended. Return: DAEMON_KILLED; or how it had ended by itself: its exit
+ * status, or 128 + signal. -1: it is no child. */
+int daemon_end_child(pid_t pid);
 
 #endif
