@@ -24,6 +24,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
+#include "tests/api/crashed.h"
 #include "tests/harness/space.h"
 
 #define HUGE_PAGE 2097152u
@@ -197,6 +198,26 @@ bool world_sound(struct world *world, struct sb_bus *bus)
         return sb_admin_check(bus, &report) == 0 && report_sound(&report);
 }
 
+/* Whether an engine or a log of it crashed: the line that says so is printed. */
+static bool has_crashed(const struct world *world)
+{
+        char path[96], line[4096];
+        bool any = false;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/agentd.log", world->directory);
+        file = fopen(path, "re");
+        if (!file)
+                return true;
+        while (!any && fgets(line, sizeof(line), file)) {
+                any = agentd_crashed(line);
+                if (any)
+                        printf("# agentd said: %s", line);
+        }
+        fclose(file);
+        return any;
+}
+
 static bool close_remote(struct world *world)
 {
         struct sb_bus *bus = world_bus(world);
@@ -213,6 +234,7 @@ static bool close_remote(struct world *world)
         while (poll(&ended, 1, -1) < 0)
                 ;
         close(ended.fd);
+        sound = !has_crashed(world) && sound;
         snprintf(command, sizeof(command), "rm -r '%s'", world->directory);
         return system(command) == 0 && sound;
 }

@@ -40,7 +40,8 @@ bool world_has_log(void);
                 if (world_has_log())                                                               \
                         TEST_SKIP("the bus has a log");                                            \
         } while (0)
-/* Close it. Return: whether the validator found it sound (all buses are closed). */
+/* Close it. Return: whether the validator found it sound (all buses are closed), and no process of
+ * an agentd crashed. */
 bool world_close(struct world *world);
 /* Close it without a look at it; not for agentd. */
 void world_drop(struct world *world);
