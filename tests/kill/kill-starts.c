@@ -273,6 +273,8 @@ static void kill_starts(bool back)
                                 traced_complaint);
                 }
         traced_end_client(0);
+        if (*traced_complaint)
+                TEST_FAIL("%s", traced_complaint);
         TEST_NOTE("%ju of %ju calls; a client attached %ju times, and was turned away %ju times",
                 (uintmax_t)points, (uintmax_t)count, (uintmax_t)table->attached,
                 (uintmax_t)table->turned_away);

@@ -158,6 +158,17 @@ static void take_child(pid_t parent)
         }
 }
 
+/* The test kills; a process that ends otherwise has crashed, also where another one takes its
+ * place. */
+static void note_end(pid_t pid, int status)
+{
+        if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+                traced_complain("a process was ended by signal %d", WTERMSIG(status));
+        for (unsigned i = 0; i < TRACED_CLIENTS; i++)
+                if (pid == traced_clients[i] && WIFEXITED(status))
+                        traced_complain("client %u ended by itself", i);
+}
+
 /* Handle what the kernel says of a process. Return: its role, where it is about to make a system
  * call, and stands; else ROLES, and it goes on. */
 static enum role hear_of(pid_t pid, int status)
@@ -165,6 +176,7 @@ static enum role hear_of(pid_t pid, int status)
         enum role role = role_of(pid);
 
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
+                note_end(pid, status);
                 if (role < ROLES)
                         traced.pid[role] = 0;
                 if (pid == traced.client) {
@@ -328,7 +340,8 @@ void traced_end_client(unsigned number)
         int status;
 
         (void)kill(traced_clients[number], SIGKILL);
-        (void)waitpid(traced_clients[number], &status, 0);
+        if (waitpid(traced_clients[number], &status, 0) == traced_clients[number])
+                note_end(traced_clients[number], status);
         traced_clients[number] = 0;
 }
 
