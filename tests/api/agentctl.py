@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,13 @@ def with_back_end(agentd, name):
 if 'SB_IO' in os.environ:
     AGENTD = with_back_end(AGENTD, os.environ['SB_IO'])
 NASTY = b'\x1b[31m\x07\x9b\\\n\r\t\xff\xc3\xa9\x7f'
+
+
+def crash_in(said):
+    """Return: the line of agentd's by which an engine or a log ended by itself, or a sanitizer's; another one takes the place, so no
+    client need notice. None: there is none. SIGKILL is a test's doing."""
+    line = re.search(r'.*(was ended by signal (?!9 )|ended with status (?!137;)|runtime error|Sanitizer).*', said)
+    return line and line[0]
 
 
 class Ended:
@@ -81,14 +89,21 @@ class Bus:
         return [json.loads(line) for line in ended.out.splitlines()]
 
     def close(self):
+        """Return: as crash_in(), of all that agentd said on this bus."""
         self.run('stop')
+        said = ''
+        if os.path.isfile(f'{self.directory}/agentd.log'):
+            with open(f'{self.directory}/agentd.log', encoding='utf-8', errors='replace') as file:
+                said = file.read()
         shutil.rmtree(self.directory)
+        return crash_in(said)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        crash = self.close()
+        assert kind or not crash, crash
 
 
 def lives(pid):

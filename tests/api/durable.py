@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from agentctl import AGENTCTL, AGENTD, expect, lives
+from agentctl import AGENTCTL, AGENTD, crash_in, expect, lives
 
 PATIENCE = int(os.environ.get('SB_API_PATIENCE_MS', 60000)) / 1000  # less where agentd is broken on purpose
 
@@ -91,17 +91,20 @@ class Durable:
                 pass
         if self.process:
             self.process.wait(timeout=60)
-        if self.process and self.process.stderr:
-            self.process.stderr.close()
         deadline = time.monotonic() + 20
         while any(lives(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.001)
+        if self.process and self.process.stderr and not self.process.stderr.closed:
+            os.set_blocking(self.process.stderr.fileno(), False)  # one that came meanwhile may have it
+            crash = crash_in(self.process.stderr.read() or '')
+            self.process.stderr.close()
+            assert not crash, crash
 
     def stop(self, status=0):
         """Stop it, and expect that exit status."""
         self.process.send_signal(signal.SIGTERM)
         self.said += self.process.stderr.read()
-        assert self.process.wait(timeout=60) == status, self.said
+        assert self.process.wait(timeout=60) == status and not crash_in(self.said), self.said
         self.process.stderr.close()
 
     def files(self):
