@@ -77,6 +77,18 @@ static bool filled_right(const unsigned char *value, uint64_t len, uint32_t numb
         return true;
 }
 
+/* What a write may say; a delete finds no key where another one was faster. */
+static void take_result(struct worker *w, const struct sb_op_write *write, int r)
+{
+        w->seat->full += r == SB_E_FULL;
+        w->seat->conflicts += r == SB_E_CONFLICT;
+        if (r != 0 && r != SB_E_FULL &&
+                (r != SB_E_CONFLICT || write->expected_rev == SB_OP_ANY_REV) &&
+                (r != SB_E_NOT_FOUND || write->kind != SB_VERSION_DELETED))
+                keys_complain("a write of %.*s said %d", (int)write->key_len,
+                        (const char *)write->key, r);
+}
+
 static void increment(struct worker *w)
 {
         uint32_t counter = storm_random(&w->random) % KEYS_COUNTERS;
@@ -99,6 +111,8 @@ static void increment(struct worker *w)
                 if (write.expected_rev < w->least_rev[counter])
                         keys_complain("revision of a counter went back");
                 w->least_rev[counter] = write.expected_rev;
+        } else if (r != SB_E_NOT_FOUND || w->least_rev[counter]) {
+                keys_complain("a get of counter %u said %d", counter, r);
         }
         value++;
         write.value = &value;
@@ -107,8 +121,7 @@ static void increment(struct worker *w)
         if (r == 0)
                 __atomic_fetch_add(&keys_table->acknowledged[counter], 1, __ATOMIC_SEQ_CST);
         __atomic_store_n(&w->seat->under_way, 0, __ATOMIC_SEQ_CST);
-        w->seat->conflicts += r == SB_E_CONFLICT;
-        w->seat->full += r == SB_E_FULL;
+        take_result(w, &write, r);
         if (r == 0 && write.expected_rev && result.rev != write.expected_rev + 1)
                 keys_complain("cas at %llu gave revision %llu",
                         (unsigned long long)write.expected_rev, (unsigned long long)result.rev);
@@ -130,7 +143,7 @@ static void churn_set(struct worker *w)
         struct sb_op_result result;
 
         fill(value, len, number);
-        w->seat->full += sb_op_write(&w->handle, &write, &result) == SB_E_FULL;
+        take_result(w, &write, sb_op_write(&w->handle, &write, &result));
 }
 
 static void churn_delete(struct worker *w)
@@ -142,7 +155,7 @@ static void churn_delete(struct worker *w)
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
-        w->seat->full += sb_op_write(&w->handle, &write, &result) == SB_E_FULL;
+        take_result(w, &write, sb_op_write(&w->handle, &write, &result));
 }
 
 static void churn_get(struct worker *w)
@@ -152,9 +165,15 @@ static void churn_get(struct worker *w)
         uint32_t key_len = keys_churn_key(number, key);
         struct sb_version *version;
         uint64_t len;
+        int r = sb_op_get(&w->handle, key, key_len, 0, &version);
 
-        if (sb_op_get(&w->handle, key, key_len, 0, &version))
+        if (r == SB_E_NOT_FOUND)
                 return;
+        if (r) {
+                keys_complain("a get of key %u said %d", number, r);
+                return;
+        }
+        w->seat->found++;
         if (SB_SHAPE_KEY_LEN(version->shape) != key_len ||
                 memcmp(version->bytes, key, key_len) != 0 ||
                 !filled_right(
@@ -184,6 +203,7 @@ static void hold_or_let_go(struct worker *w)
         if (memcmp(w->held_copy, w->held->bytes, w->held_len) != 0)
                 keys_complain("a held version changed");
         w->held = NULL;
+        w->seat->held++;
         sb_guard_set(&w->handle, 1, 0);
 }
 
@@ -234,15 +254,19 @@ static void scan(struct worker *w)
 {
         uint32_t index;
         uint64_t cut, before;
+        int r = sb_snapshot_open(&w->handle, &index, &cut);
 
-        if (sb_snapshot_open(&w->handle, &index, &cut))
+        if (r) {
+                keys_complain("opening a cut said %d", r);
                 return;
+        }
         before = walk(w, cut);
         increment(w);
         churn_set(w);
         churn_delete(w);
         if (walk(w, cut) != before)
                 keys_complain("the same cut read twice differs");
+        w->seat->scans += before != 0;
         sb_snapshot_close(&w->handle, index);
 }
 

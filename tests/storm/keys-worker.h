@@ -29,6 +29,7 @@ struct keys_seat {
         /* counter + 1 while its increment may have happened and is not acknowledged */
         uint64_t under_way;
         uint64_t operations, full, conflicts;
+        uint64_t found, held, scans; /* gets with a value, holds, cuts that had keys, read twice */
 };
 
 struct keys_table {

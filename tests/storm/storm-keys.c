@@ -357,13 +357,18 @@ static struct sb_handle judge;
 
 static void test_every_process_that_was_not_killed_ended_well(void)
 {
-        uint64_t operations = 0;
+        uint64_t operations = 0, found = 0, held = 0, scans = 0;
 
         if (keys_table->complained)
                 TEST_FAIL("%s", keys_table->complaint);
         CHECK(!parent.engine_lost && !parent.ended_badly);
-        for (uint32_t i = 0; i < WORKERS; i++)
+        for (uint32_t i = 0; i < WORKERS; i++) {
                 operations += keys_table->seat[i].operations;
+                found += keys_table->seat[i].found;
+                held += keys_table->seat[i].held;
+                scans += keys_table->seat[i].scans;
+        }
+        CHECK(found > 1000 && held > 100 && scans > 100);
         CHECK(operations > 1000 && parent.worker_kills > 20 && parent.stops > 20 &&
                 parent.engine_kills > 0);
 }
