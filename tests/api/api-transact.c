@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -205,9 +206,9 @@ static void test_misuse_is_named_and_calls_nothing(void)
 struct mover {
         struct sb_bus *bus;
         uint32_t isolation;
-        unsigned number;
+        unsigned number, calls; /* calls of its function */
         uint64_t random;
-        bool bad;
+        bool bad, moves; /* moves: the last call of its function wrote */
 };
 
 static unsigned draw(struct mover *mover, unsigned below)
@@ -224,6 +225,7 @@ static int move(void *argument, struct sb_txn *txn)
         int64_t have, there;
         int r;
 
+        mover->moves = false;
         from[8] = (char)('0' + draw(mover, ACCOUNTS));
         to[8] = (char)('0' + draw(mover, ACCOUNTS));
         r = number_of(txn, from, &have);
@@ -231,6 +233,7 @@ static int move(void *argument, struct sb_txn *txn)
                 r = number_of(txn, to, &there);
         if (r != 0 || have == 0 || from[8] == to[8])
                 return r;
+        mover->moves = true;
         r = have > 1 ? set_number(txn, from, have - 1) : sb_txn_delete(txn, b(from));
         return r != 0 ? r : set_number(txn, to, there + 1);
 }
@@ -246,7 +249,7 @@ static void *move_all(void *argument)
 
                 /* With as many movers as accounts, 100 attempts may all be lost. */
                 mover->bad = r != 0 && r != SB_E_CONFLICT;
-                sb_add_full(&moved, 1);
+                sb_add_full(&moved, r == 0 && mover->moves);
         }
         return NULL;
 }
@@ -278,9 +281,11 @@ static int64_t sum(struct sb_txn *txn, bool by_scan)
         return total;
 }
 
-/* Add up while movers are at work. Return: false when a sum was wrong. */
+/* Add up while movers are at work. Return: false when a sum was wrong, or they move nothing. */
 static bool watch(uint32_t isolation)
 {
+        uint64_t end = now_ns() + UINT64_C(20000000000);
+
         for (unsigned i = 0; i < SUMS || sb_load_acquire(&moved) < SUMS; i++) {
                 struct sb_txn *txn = NULL;
                 bool right = sb_txn_begin(bus, isolation, &txn) == 0 && sum(txn, false) == 100 &&
@@ -288,7 +293,7 @@ static bool watch(uint32_t isolation)
                              sb_txn_commit(txn, NULL) == 0;
 
                 sb_txn_end(txn);
-                if (!right)
+                if (!right || now_ns() > end)
                         return false;
         }
         return true;
@@ -329,10 +334,13 @@ static void test_sums_of_all_accounts_are_the_same_in_every_snapshot(void)
 /* Add one to each of two keys and read both: the commits are counted. */
 static int add_to_both(void *argument, struct sb_txn *txn)
 {
+        struct mover *mover = argument;
         int64_t one, two;
         int r = number_of(txn, "one", &one);
 
-        (void)argument;
+        /* Between the reads and the writes of some another thread has its turn. */
+        if (++mover->calls % 4 == 0)
+                sched_yield();
         if (r == 0)
                 r = number_of(txn, "two", &two);
         if (r == 0)
@@ -340,13 +348,16 @@ static int add_to_both(void *argument, struct sb_txn *txn)
         return r != 0 ? r : set_number(txn, "two", two + 1);
 }
 
+static pthread_barrier_t all_there;
+
 static void *add_all(void *argument)
 {
         struct mover *mover = argument;
 
+        pthread_barrier_wait(&all_there);
         /* The number in each key is how many transactions committed. */
         for (unsigned i = 0; i < ADDED && !mover->bad; i++) {
-                int r = sb_transact(mover->bus, mover->isolation, add_to_both, NULL, NULL);
+                int r = sb_transact(mover->bus, mover->isolation, add_to_both, mover, NULL);
 
                 mover->number += r == 0;
                 mover->bad = r != 0 && r != SB_E_CONFLICT;
@@ -358,10 +369,11 @@ static void test_no_update_is_lost_nor_made_twice(void)
 {
         struct mover movers[WRITERS];
         pthread_t threads[WRITERS];
-        unsigned added = 0;
+        unsigned added = 0, calls = 0;
         char text[16];
 
         BEGIN();
+        CHECK_EQ(pthread_barrier_init(&all_there, NULL, WRITERS), 0);
         for (unsigned i = 0; i < WRITERS; i++) {
                 movers[i] = (struct mover){.isolation = i % 2};
                 movers[i].bus = world_bus(&world);
@@ -373,10 +385,14 @@ static void test_no_update_is_lost_nor_made_twice(void)
                 CHECK_EQ(pthread_join(threads[i], NULL), 0);
                 CHECK(!movers[i].bad && !sb_close(movers[i].bus));
                 added += movers[i].number;
+                calls += movers[i].calls;
         }
         snprintf(text, sizeof(text), "%u", added);
         CHECK(has(bus, "one", text) && has(bus, "two", text));
+        TEST_NOTE("%u attempts for %u updates of two keys", calls, added);
         CHECK(added > ADDED);
+        CHECK(calls > added + added / 20);
+        pthread_barrier_destroy(&all_there);
         END();
 }
 
