@@ -215,7 +215,7 @@ static void *delete_soon(void *argument)
         struct sb_bus *other = argument;
         char text[32];
 
-        /* The pause makes it likely that the writer waits by then; the test is right either way. */
+        /* No memory comes before. */
         sb_os_linux.pause(NULL, 50000000);
         for (unsigned i = 0; i < 50; i++)
                 if (sb_delete(other, key_of(i, text), SB_ANY_REV, &at_once, NULL) != 0)
@@ -230,16 +230,19 @@ static void test_a_write_that_waits_gets_the_memory_that_another_makes(void)
         void *wrong = NULL;
         char text[32], value[1000] = {0};
         unsigned count;
+        uint64_t begun;
 
         BEGIN();
         other = world_bus(&world);
         CHECK(other);
         count = fill(1000);
         CHECK(count != UINT32_MAX && count > 100);
+        begun = now_ns();
         CHECK_EQ(pthread_create(&writer, NULL, delete_soon, other), 0);
         CHECK_EQ(sb_set(bus, key_of(count, text), (struct sb_bytes){value, sizeof(value)}, &how,
                          NULL),
                 0);
+        CHECK(now_ns() - begun >= 50000000);
         pthread_join(writer, &wrong);
         CHECK(!wrong);
         CHECK(!sb_close(other));

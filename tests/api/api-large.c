@@ -524,11 +524,13 @@ static bool many_are_whole(struct sb_bus *reader, unsigned first)
         return whole;
 }
 
+static struct sb_word32 rounds_read;
+
 static void *read_on(void *argument)
 {
         struct sb_bus *reader = argument;
 
-        for (unsigned round = 0; !over; round++)
+        for (unsigned round = 0; !over; round++, sb_add_full(&rounds_read, 1))
                 if (!many_are_whole(reader, round) || (round % 64 == 0 && !scan_is_whole(reader)))
                         return reader;
         return NULL;
@@ -570,11 +572,13 @@ static void test_readers_find_every_key_while_versions_move(void)
         over = true;
         for (unsigned i = 0; i < 2; i++)
                 pthread_join(threads[i], &wrong[i]);
-        TEST_NOTE("%llu large values, %llu refused, %llu versions moved beside readers",
+        TEST_NOTE("%llu large values, %llu refused, %llu versions moved beside readers, who read "
+                  "%u times",
                 (unsigned long long)larges, (unsigned long long)refused,
-                (unsigned long long)bus->handle.counters.moved);
+                (unsigned long long)bus->handle.counters.moved, sb_load_relaxed(&rounds_read));
         CHECK(!wrong[0] && !wrong[1]);
-        CHECK(larges > 0);
+        CHECK(larges > 0 && bus->handle.counters.moved > 0);
+        CHECK(sb_load_relaxed(&rounds_read) > 10);
         CHECK(all_there());
         for (unsigned i = 0; i < 2; i++)
                 CHECK(!sb_close(readers[i]));
@@ -660,7 +664,7 @@ static void test_a_fleet_of_processes_writes_large_values_and_small_ones(void)
         for (unsigned i = 0; i < FLEET; i++) {
                 CHECK_EQ(waitpid(fleet[i], &status, 0), fleet[i]);
                 if (i < 2)
-                        CHECK(WIFSIGNALED(status));
+                        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
                 else
                         CHECK_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : 100, 0);
         }
