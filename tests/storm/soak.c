@@ -84,7 +84,8 @@ static uint32_t line_count;                /* of the steady state */
 static struct world world;
 static struct sb_bus *bus;
 static uint64_t seed, kills, stops, engine_kills;
-static const char *never; /* why there is no steady state */
+static uint64_t ended_badly; /* workers that were not killed, and ended or crashed */
+static const char *never;    /* why there is no steady state */
 
 /* What the test process sees between two lines. */
 static struct watch {
@@ -373,7 +374,9 @@ static void end_worker(uint32_t number, int signal_)
         if (signal_)
                 kill(seat->pid, signal_);
         kill(seat->pid, SIGCONT);
-        waitpid(seat->pid, &status, 0);
+        if (waitpid(seat->pid, &status, 0) != seat->pid ||
+                (signal_ ? !WIFSIGNALED(status) || WTERMSIG(status) != signal_ : status))
+                ended_badly++;
 }
 
 static void disturb(uint64_t *state)
@@ -457,6 +460,7 @@ static void test_no_worker_met_a_result_that_it_should_not(void)
                         TEST_FAIL("%s", soak_table->seat[i].complaint);
                 full += soak_table->seat[i].full;
         }
+        CHECK_EQ(ended_badly, 0);
         CHECK_EQ(full, 0);
         CHECK(kills > 0 && stops > 0 && engine_kills > 0);
 }
