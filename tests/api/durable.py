@@ -13,6 +13,18 @@ from agentctl import AGENTCTL, AGENTD, crash_in, expect, lives
 PATIENCE = int(os.environ.get('SB_API_PATIENCE_MS', 60000)) / 1000  # less where agentd is broken on purpose
 
 
+def what_is_there(pipe):
+    """What a pipe has now: a process that came meanwhile may have its other end."""
+    said = b''
+    os.set_blocking(pipe.fileno(), False)
+    try:
+        while chunk := os.read(pipe.fileno(), 65536):
+            said += chunk
+    except BlockingIOError:
+        pass
+    return said.decode(errors='replace')
+
+
 class Durable:
     """A bus in a directory, and the agentd that serves it."""
 
@@ -95,8 +107,7 @@ class Durable:
         while any(lives(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.001)
         if self.process and self.process.stderr and not self.process.stderr.closed:
-            os.set_blocking(self.process.stderr.fileno(), False)  # one that came meanwhile may have it
-            crash = crash_in(self.process.stderr.read() or '')
+            crash = crash_in(what_is_there(self.process.stderr))
             self.process.stderr.close()
             assert not crash, crash
 
