@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <mimalloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -92,6 +93,7 @@ static void adopt_damaged(uint32_t count, uint64_t size)
                 sb_store_relaxed(&segment.buckets[i].cell[6], UINT64_C(0x00007ffffffffff0));
         engine.supervisor = &supervisor;
         CHECK_EQ(sb_adopt(&engine), SB_ENGINE_UNSOUND);
+        mi_free(engine.space);
         munmap(engine.handle.segment.base, engine.handle.segment.geometry.size);
         munmap(segment.base, segment.geometry.size);
         sb_memory_drop(&supervisor.memory);
