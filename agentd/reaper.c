@@ -355,7 +355,7 @@ static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot)
         if (!reaper_map_is_gone(engine, slot, generation))
                 return false;
         sb_log("client %u (pid %u) has no map of the segment any more: it called exec() with the "
-               "bus open",
+               "bus open, or it was attaching when an engine was killed",
                 slot, pid);
         sb_reaper_give_back(engine, slot, generation);
         return true;
