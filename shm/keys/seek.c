@@ -229,14 +229,10 @@ static void seek_fetch(const struct seek_search *search, const struct seek_level
 static void seek_slots_past(const struct seek_search *search, const struct sb_branch_view *view,
         int32_t past, uint32_t *ret_first, uint32_t *ret_end)
 {
-        *ret_first = 0;
-        *ret_end = view->slots;
-        if (view->slots != SB_BRANCH_SYMBOLS)
-                return;
-        if (search->backwards)
-                *ret_end = (uint32_t)past;
-        else
-                *ret_first = (uint32_t)(past + 1);
+        bool whole = view->slots == SB_BRANCH_SYMBOLS;
+
+        *ret_first = whole && !search->backwards ? (uint32_t)(past + 1) : 0;
+        *ret_end = whole && search->backwards ? (uint32_t)past : view->slots;
 }
 
 /* Load the slots in which something past level->past may be. Return: what they have in common. */
