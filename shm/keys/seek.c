@@ -22,69 +22,63 @@
 
 /* ---- one key ---- */
 
-enum seek_ended { AT_LEAF, AT_NOTHING, LOST_WAY, IN_DAMAGE };
+enum seek_ended { GOES_ON, AT_LEAF, AT_NOTHING, LOST_WAY, IN_DAMAGE };
 
-/* Go down by a key, as far as its way leads: to a leaf, or to the branch *ret that has nothing for
- * it; *ret_depth: that is at least so deep. */
-static enum seek_ended seek_read_down(struct sb_handle *handle, const unsigned char *key,
-        uint32_t key_len, struct sb_branch_way *ret, uint32_t *ret_depth)
+/* Go down one branch by a key: @way leads to the branch, which is at least *depth deep, and behind
+ * that to what is in the key's slot, with the next *depth. Where nothing is for the key, @way stays
+ * as it was. */
+static inline __attribute__((always_inline)) enum seek_ended seek_down_one(struct sb_handle *handle,
+        const unsigned char *key, uint32_t key_len, struct sb_branch_way *way, uint32_t *depth,
+        struct sb_branch_view *ret_view)
 {
-        struct sb_branch_way way = sb_branch_root(handle);
-        uint32_t depth = 0;
+        const struct sb_word64 *slot;
+        uint64_t word;
 
-        *ret = way;
-        *ret_depth = 0;
-        if (!(way.word & SB_OFFSET_MASK))
+        if (!sb_branch_view(&handle->segment, way->word, *depth, ret_view))
+                return IN_DAMAGE;
+        if (ret_view->depth > 2 * key_len)
                 return AT_NOTHING;
-        /* Bound: result. Depths grow, or the index is damaged. */
-        while (!(way.word & SB_SLOT_LEAF)) {
-                const struct sb_word64 *slot;
-                struct sb_branch_view view;
-                uint64_t word;
-
-                *ret = way;
-                *ret_depth = depth;
-                if (!sb_branch_view(&handle->segment, way.word, depth, &view))
-                        return IN_DAMAGE;
-                if (view.depth > 2 * key_len)
-                        return AT_NOTHING;
-                slot = sb_branch_slot(
-                        handle, &view, sb_branch_symbol(key, key_len, view.depth), &word);
-                if (!slot || !(word & SB_OFFSET_MASK))
-                        return AT_NOTHING;
-                if (!sb_branch_follow(&way, slot, word))
-                        return LOST_WAY;
-                depth = view.depth + 1;
-        }
-        *ret = way;
-        return AT_LEAF;
+        slot = sb_branch_slot(
+                handle, ret_view, sb_branch_symbol(key, key_len, ret_view->depth), &word);
+        if (!slot || !(word & SB_OFFSET_MASK))
+                return AT_NOTHING;
+        *depth = ret_view->depth + 1;
+        return sb_branch_follow(way, slot, word) ? GOES_ON : LOST_WAY;
 }
 
-/* The same until the way is not lost. */
-static enum seek_ended seek_read_to_end(struct sb_handle *handle, const unsigned char *key,
-        uint32_t key_len, struct sb_branch_way *ret, uint32_t *ret_depth)
+/* Go down by a key, to the leaf that its way leads to. */
+static enum seek_ended seek_read_down(struct sb_handle *handle, const unsigned char *key,
+        uint32_t key_len, struct sb_branch_way *ret)
 {
-        uint64_t left = sb_damage_bound(&handle->segment);
-        enum seek_ended ended;
+        enum seek_ended ended = GOES_ON;
+        struct sb_branch_view view;
+        uint32_t depth = 0;
 
-        /* Bound: damage. Each round means that another process replaced a branch. */
-        while ((ended = seek_read_down(handle, key, key_len, ret, ret_depth)) == LOST_WAY) {
-                handle->counters.retried++;
-                if (!sb_damage_step(handle, &left))
-                        return IN_DAMAGE;
-        }
-        if (ended == IN_DAMAGE)
-                sb_damage_note(handle);
-        return ended;
+        *ret = sb_branch_root(handle);
+        if (!(ret->word & SB_OFFSET_MASK))
+                return AT_NOTHING;
+        /* Bound: result. Depths grow, or the index is damaged. */
+        while (ended == GOES_ON && !(ret->word & SB_SLOT_LEAF))
+                ended = seek_down_one(handle, key, key_len, ret, &depth, &view);
+        return ended == GOES_ON ? AT_LEAF : ended;
 }
 
 struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len)
 {
+        uint64_t left = sb_damage_bound(&handle->segment);
         struct sb_branch_way way;
+        enum seek_ended ended;
         struct sb_node *node;
-        uint32_t depth;
 
-        if (seek_read_to_end(handle, key, key_len, &way, &depth) != AT_LEAF)
+        /* Bound: damage. Each round means that another process replaced a branch. */
+        while ((ended = seek_read_down(handle, key, key_len, &way)) == LOST_WAY) {
+                handle->counters.retried++;
+                if (!sb_damage_step(handle, &left))
+                        return NULL;
+        }
+        if (ended == IN_DAMAGE)
+                sb_damage_note(handle);
+        if (ended != AT_LEAF)
                 return NULL;
         node = sb_node_at(&handle->segment, way.word & SB_OFFSET_MASK);
         return node && !sb_node_compare(&handle->segment, node, key, key_len) ? node : NULL;
@@ -140,7 +134,6 @@ bool sb_order_reaches(struct sb_handle *handle, struct sb_branch *branch)
 struct seek_step {
         struct sb_branch_way way; /* to it */
         uint32_t depth;           /* it is at least so deep */
-        uint32_t symbol;          /* of the key in it */
         struct sb_branch_view view;
 };
 
@@ -383,8 +376,10 @@ static uint32_t seek_first_step(const struct seek_search *search)
 /* The run goes on behind the key's symbol in this branch, if something is there. */
 static void seek_push_step(struct seek_search *search, const struct seek_step *step)
 {
-        if (seek_has_past(search, &step->view, (int32_t)step->symbol))
-                seek_push(search, &step->way, step->depth, (int32_t)step->symbol);
+        int32_t symbol = (int32_t)sb_branch_symbol(search->key, search->key_len, step->view.depth);
+
+        if (seek_has_past(search, &step->view, symbol))
+                seek_push(search, &step->way, step->depth, symbol);
 }
 
 /* The next step of a way. The first one of STEPS that gives way to it is one of the run's, as far
@@ -402,56 +397,44 @@ static struct seek_step *seek_add_step(struct seek_search *search)
 /* Go down by the key, as far as its way leads, or to the first branch that is deeper than @most. */
 static enum seek_ended seek_go_down(struct seek_search *search, uint32_t most)
 {
-        struct sb_handle *handle = search->handle;
-        struct sb_branch_way way = sb_branch_root(handle);
+        struct sb_branch_way way = sb_branch_root(search->handle);
+        enum seek_ended ended = GOES_ON;
         uint32_t depth = 0;
 
         search->step_count = search->level_count = 0;
         search->dropped = false;
         /* Bound: result. Depths grow, or the index is damaged. */
-        while ((way.word & SB_OFFSET_MASK) && !(way.word & SB_SLOT_LEAF)) {
+        while (ended == GOES_ON && (way.word & SB_OFFSET_MASK) && !(way.word & SB_SLOT_LEAF)) {
                 struct seek_step *step = seek_add_step(search);
-                const struct sb_word64 *slot;
-                uint64_t word;
 
-                search->end = step->way = way;
-                search->end_depth = step->depth = depth;
-                if (!sb_branch_view(&handle->segment, way.word, depth, &step->view))
-                        return IN_DAMAGE;
-                if (step->view.depth > most || step->view.depth > 2 * search->key_len)
+                step->way = way;
+                step->depth = depth;
+                ended = seek_down_one(
+                        search->handle, search->key, search->key_len, &way, &depth, &step->view);
+                if (ended == AT_NOTHING || (ended == GOES_ON && step->view.depth > most)) {
+                        search->end = step->way;
+                        search->end_depth = step->depth;
                         return AT_NOTHING;
-                step->symbol = sb_branch_symbol(search->key, search->key_len, step->view.depth);
-                slot = sb_branch_slot(handle, &step->view, step->symbol, &word);
-                if (!slot || !(word & SB_OFFSET_MASK))
-                        return AT_NOTHING;
-                if (!sb_branch_follow(&way, slot, word))
-                        return LOST_WAY;
-                depth = step->view.depth + 1;
+                }
         }
         search->end = way;
         search->end_depth = depth;
-        return way.word & SB_OFFSET_MASK ? AT_LEAF : AT_NOTHING;
+        return ended != GOES_ON ? ended : way.word & SB_OFFSET_MASK ? AT_LEAF : AT_NOTHING;
 }
 
-/* A leaf where the way ended, and its key. False: the way is lost, or the index damaged. */
-static bool seek_leaf_at_end(struct seek_search *search, struct sb_node_key *ret)
+/* Where the key differs from a leaf at the end of its way. All below a branch on the way are the
+ * same up to its depth, so above that depth the key differs from each of them there. False: the way
+ * is lost, or the index damaged. */
+static bool seek_differ(struct seek_search *search, struct sb_node_key *ret_own, uint32_t *ret)
 {
         struct sb_node *leaf;
         int r = sb_branch_any_leaf(search->handle, search->end, search->end_depth, &leaf);
 
         if (r > 0)
-                *ret = sb_node_key(&search->handle->segment, leaf);
-        if (r < 0 || (r > 0 && !ret->bytes))
+                *ret_own = sb_node_key(&search->handle->segment, leaf);
+        if (r < 0 || (r > 0 && !ret_own->bytes))
                 sb_damage_note(search->handle);
-        return r > 0 && ret->bytes;
-}
-
-/* Where the key differs from the leaf at the end of its way. All below a branch on the way are the
- * same up to its depth, so above that depth the key differs from each of them there. False: as
- * above. */
-static bool seek_differ(struct seek_search *search, struct sb_node_key *ret_own, uint32_t *ret)
-{
-        if (!seek_leaf_at_end(search, ret_own))
+        if (r <= 0 || !ret_own->bytes)
                 return false;
         *ret = sb_branch_differ(search->key, search->key_len, ret_own->bytes, ret_own->len);
         return true;
