@@ -60,15 +60,11 @@ static bool grace_node_waits(const struct sb_limbo_entry *entry, struct sb_node 
 /* Which bit of its unit's bitmap is the block's. Of a large one the first: it begins the unit. */
 static uint32_t grace_index_of(const struct sb_segment *segment, const struct sb_limbo_entry *entry)
 {
-        uint64_t within = sb_limbo_offset(entry) - segment->geometry.units_at;
         uint32_t class_ = entry->unit_kind & 63;
 
-        if (class_ >= segment->class_count)
-                return 0;
-        /* Exact: the distance is a multiple of the size, and less than 2^32. */
-        return (uint32_t)((within & (segment->geometry.unit_size - 1)) *
-                                  segment->class_inverse[class_] >>
-                          32);
+        return class_ < segment->class_count
+                       ? sb_unit_index(segment, sb_limbo_offset(entry), class_)
+                       : 0;
 }
 
 /* Whether the block is taken. A free one has a word of any life, and what its unit held meanwhile

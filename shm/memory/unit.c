@@ -329,10 +329,7 @@ void sb_unit_clear(struct sb_handle *handle, uint64_t offset)
                 if (SB_UNIT_CLASS(word) >= segment->class_count)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
-                /* Exact: the distance is a multiple of the size, and less than 2^32. */
-                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
-                                           segment->class_inverse[SB_UNIT_CLASS(word)] >>
-                                   32);
+                index = sb_unit_index(segment, offset, SB_UNIT_CLASS(word));
         }
         /* R:block-freed > A:block-freed. This process is done with the block. */
         before = sb_and_full(
@@ -378,16 +375,14 @@ bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
 
 void sb_unit_fetch_bit(const struct sb_segment *segment, uint64_t offset)
 {
-        uint32_t unit = sb_unit_of(segment, offset), index;
-        uint64_t word;
+        uint32_t unit = sb_unit_of(segment, offset), class_;
 
         if (unit == UINT32_MAX)
                 return;
-        word = sb_unit_word(segment, unit);
-        index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
-                                   segment->class_inverse[SB_UNIT_CLASS(word) % SB_CLASS_MAX] >>
-                           32);
-        sb_prefetch(&sb_unit_bitmap(segment, unit)[index / 64]);
+        class_ = SB_UNIT_CLASS(sb_unit_word(segment, unit));
+        if (class_ < segment->class_count)
+                sb_prefetch(&sb_unit_bitmap(
+                        segment, unit)[sb_unit_index(segment, offset, class_) / 64]);
 }
 
 static void unit_reset_words(struct sb_block *block, enum sb_unit_kind kind)

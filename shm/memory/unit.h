@@ -53,6 +53,15 @@ uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit);
 
 /* ---- which of its blocks are taken ---- */
 
+/* Which block of its slab begins at @offset, in a class that there is: also its bit. Exact: the
+ * distance is a multiple of the size, and less than 2^32. */
+static inline uint32_t sb_unit_index(
+        const struct sb_segment *segment, uint64_t offset, uint32_t class_)
+{
+        uint64_t within = (offset - segment->geometry.units_at) & (segment->geometry.unit_size - 1);
+
+        return (uint32_t)(within * segment->class_inverse[class_] >> 32);
+}
 /* A unit's bitmap: geometry.bitmap_stride / 8 words. */
 struct sb_word64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit);
 /* A bit for each free block of word @word of the bitmap; @block_count: of the whole unit. */
