@@ -102,7 +102,6 @@ static enum sb_engine_end adopt_validate(struct sb_engine *engine, struct sb_che
                 sb_log("looking at the whole segment before it is served");
         r = sb_inspect(&engine->handle, config->clients,
                 sb_memory_parts(engine->supervisor->memory.size), ret);
-
         if (r) {
                 sb_log("the segment is not adopted: it cannot be checked (%s)", strerror(-r));
                 return SB_ENGINE_UNSOUND;

@@ -31,7 +31,7 @@
 #include "shm/layout/superblock.h"
 
 #define HUGE_PAGE SB_MAP_HUGE_PAGE
-#define PART_MIN  (UINT64_C(64) << 20) /* of the memory that one thread makes present */
+#define PART_MIN  (UINT64_C(64) << 20) /* of work on all of a segment; see memory.h */
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
 #endif

@@ -108,8 +108,7 @@ int cli_mark(struct cli *cli)
         if (r == SB_E_FULL && cli->drop) {
                 cli_say("%s: there is no memory even for the drop: the mark stays. Drop the newest "
                         "mark first; `agentctl %sclients` shows which clients keep cuts, and "
-                        "`agentctl "
-                        "%sevict CLIENT` takes them away",
+                        "`agentctl %sevict CLIENT` takes them away",
                         cli_word(cli->operands[0]), cli_bus_words(cli), cli_bus_words(cli));
                 return CLI_FAILED;
         }

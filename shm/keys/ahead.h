@@ -3,8 +3,8 @@
  * would wait for a miss at nearly each step in a large bus.
  *
  * Always true: nothing that is read here is believed, and nothing is changed. What a link leads to
- * may be free memory by now, or damaged: each offset is checked to lie in the segment, and each
- * loop ends after a number of steps.
+ * may be free memory by now, or damaged: an offset is checked before anything is loaded from there
+ * (a prefetch of no matter what does no harm), and each loop ends after a number of steps.
  */
 #ifndef SB_KEYS_AHEAD_H
 #define SB_KEYS_AHEAD_H
