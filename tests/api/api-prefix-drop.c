@@ -388,69 +388,65 @@ static void test_a_queue_that_is_not_read_keeps_no_more_than_its_room(void)
         END();
 }
 
-/* What waits goes before a write says that the bus is full, and is counted. */
-static void test_where_memory_is_short_what_waited_is_counted(void)
+/* Set three keys in turn, so often, to large values: the memory ends. */
+static bool set_large(unsigned count)
 {
         static char value[100000];
-        struct sb_watch *watch = NULL;
-        struct sb_guard change = {0};
-        uint64_t given = 0, missed = 0;
         char name[16];
+
+        for (unsigned i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "n/%u", i % 3);
+                if (sb_set(bus, b(name), (struct sb_bytes){value, sizeof(value)}, NULL, NULL))
+                        return false;
+        }
+        return true;
+}
+
+/* Take what waits of such values, few of which are left. *ret_missed: as the changes say it. */
+static bool takes_large(struct sb_watch *watch, uint64_t *ret_given, uint64_t *ret_missed)
+{
+        struct sb_guard change = {0};
+        bool well = true;
         int r;
+
+        *ret_given = *ret_missed = 0;
+        while (!(r = sb_watch_next(watch, 0, &change))) {
+                well = well && change.value.len == 100000;
+                ++*ret_given;
+                *ret_missed += change.missed;
+                sb_guard_release(&change);
+        }
+        return well && r == SB_E_TIMED_OUT && *ret_given < 200;
+}
+
+/* What waits goes before a write says that the bus is full, and is counted: of @count changes in a
+ * queue with room for 1,000. */
+static void check_short(unsigned count)
+{
+        struct sb_watch *watch = NULL;
+        uint64_t given, missed;
 
         BEGIN();
         CHECK_EQ(open_queue(bus, "n/", 1000, &watch), 0);
-        for (unsigned i = 0; i < 1000; i++) {
-                snprintf(name, sizeof(name), "n/%u", i % 3);
-                CHECK_EQ(sb_set(bus, b(name), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
-                        0);
-        }
-        while (!(r = sb_watch_next(watch, 0, &change))) {
-                CHECK_EQ(change.value.len, sizeof(value));
-                given++;
-                missed += change.missed;
-                sb_guard_release(&change);
-        }
-        CHECK_EQ(r, SB_E_TIMED_OUT);
-        CHECK(given < 200);
-        CHECK_EQ(given + sb_watch_dropped(watch), 1000);
+        CHECK(set_large(count) && takes_large(watch, &given, &missed));
+        CHECK_EQ(given + sb_watch_dropped(watch), count);
         CHECK(missed <= sb_watch_dropped(watch));
-        /* There is room again. */
+        /* There is memory again. */
         CHECK(put(7, 7));
         CHECK(gives(watch, 7, 7, sb_watch_dropped(watch) - missed));
         watch = sb_watch_close(watch);
         END();
 }
 
-/* The same where the queue has room left: what was there and is gone counts, too. */
+static void test_where_memory_is_short_what_waited_is_counted(void)
+{
+        check_short(1000);
+}
+
+/* What was there, in room that there was, and is gone counts, too. */
 static void test_where_memory_is_short_and_there_is_room_what_waited_is_counted(void)
 {
-        static char value[100000];
-        struct sb_watch *watch = NULL;
-        struct sb_guard change = {0};
-        uint64_t given = 0, missed = 0;
-        char name[16];
-        int r;
-
-        BEGIN();
-        CHECK_EQ(open_queue(bus, "n/", 1000, &watch), 0);
-        for (unsigned i = 0; i < 500; i++) {
-                snprintf(name, sizeof(name), "n/%u", i % 3);
-                CHECK_EQ(sb_set(bus, b(name), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
-                        0);
-        }
-        while (!(r = sb_watch_next(watch, 0, &change))) {
-                given++;
-                missed += change.missed;
-                sb_guard_release(&change);
-        }
-        CHECK_EQ(r, SB_E_TIMED_OUT);
-        CHECK(given < 200);
-        CHECK_EQ(given + sb_watch_dropped(watch), 500);
-        CHECK(put(7, 7));
-        CHECK(gives(watch, 7, 7, sb_watch_dropped(watch) - missed));
-        watch = sb_watch_close(watch);
-        END();
+        check_short(500);
 }
 
 /* A delete that waits, of a key that is forgotten meanwhile, because memory is short. */

@@ -377,12 +377,9 @@ static bool end_worker(unsigned place)
         int end = daemon_end_child(table->place[place].pid);
 
         table->place[place].pid = 0;
-        if (end == DAEMON_KILLED || (place >= WATCHERS && table->over && end == 0))
-                return true;
-        if (!*table->complaint)
-                snprintf(table->complaint, sizeof(table->complaint), "%s ended by itself: %d",
-                        place < WATCHERS ? "a watcher" : "a writer", end);
-        return false;
+        return worker_ended_well(end, place >= WATCHERS && table->over,
+                place < WATCHERS ? "a watcher" : "a writer", table->complaint,
+                sizeof(table->complaint));
 }
 
 static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed)

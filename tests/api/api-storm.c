@@ -146,10 +146,8 @@ static bool end_worker(unsigned place, uint64_t *uncertain)
 
         *uncertain += table->place[place].under_way;
         table->place[place].under_way = false;
-        if (end != DAEMON_KILLED && !*table->complaint)
-                snprintf(table->complaint, sizeof(table->complaint), "a worker ended by itself: %d",
-                        end);
-        return end == DAEMON_KILLED;
+        return worker_ended_well(
+                end, false, "a worker", table->complaint, sizeof(table->complaint));
 }
 
 static bool kill_engine(const struct sb_attachment *attachment, bool halt_first)
