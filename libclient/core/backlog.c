@@ -113,7 +113,7 @@ static void backlog_hear_lost(struct sb_prefix_watch *watch)
         struct sb_backlog *backlog = watch->backlog;
         uint64_t lost = sb_queue_lost(&watch->op.row);
 
-        if (lost <= backlog->heard)
+        if (lost <= backlog->heard || SB_FAULT(LOST_UNHEARD))
                 return;
         backlog->owed = true;
         backlog->heard = lost < watch->cut ? lost : watch->cut;

@@ -103,7 +103,8 @@ int sb_op_mark(struct sb_handle *handle, const void *name, uint32_t name_len, ui
         int r;
 
         mark_make_key(&key, name, name_len);
-        sb_named_announce(handle);
+        if (!SB_FAULT(MARK_UNANNOUNCED))
+                sb_named_announce(handle);
         r = sb_snapshot_open(handle, &index, &cut);
         if (r)
                 return r;

@@ -158,6 +158,10 @@
         X(LOG_PAIR_EARLY, "half of the first batch's pair counts before any batch is durable")     \
         X(LOG_PAIR_TORN, "the log is killed where it says half of which batch has a cut")          \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
+        X(REMOVED_UNSAID, "of a delete that waits, no queue hears that its key goes")              \
+        X(LOST_UNHEARD, "what went for want of memory before it was listed is not counted")        \
+        X(MARK_UNANNOUNCED, "the log hears of the first mark behind its cut")                      \
+        X(RESERVE_UNDIVIDED, "any delete may have what is for the bus's own keys")                 \
         X(INSPECT_UNANSWERED,                                                                      \
                 "a part of the segment is not looked at when its process was killed")              \
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \

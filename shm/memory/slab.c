@@ -245,11 +245,11 @@ static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, u
 {
         const struct sb_geometry *g = &handle->segment.geometry;
         uint32_t limit = g->unit_count - g->reserve_count, unit;
-        uint32_t end = g->unit_count - (handle->slabs.takes_own ? 0 : sb_geometry_own_count(g));
+        bool whole = handle->slabs.takes_own || SB_FAULT(RESERVE_UNDIVIDED);
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
                 .first = reserve ? limit : 0,
-                .end = reserve ? end : limit,
+                .end = reserve ? g->unit_count - (whole ? 0 : sb_geometry_own_count(g)) : limit,
         };
 
         unit = slab_search(handle, &search, effort);

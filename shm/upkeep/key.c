@@ -374,7 +374,8 @@ static void key_say_forgotten(struct sb_handle *handle, struct sb_version *head)
         tombstone = SB_FAULT(FORGOTTEN_UNSAID) ? NULL : sb_key_tombstone(handle, head, &stamp);
         if (!tombstone)
                 return;
-        sb_prefix_say_removed(handle, tombstone, stamp);
+        if (!SB_FAULT(REMOVED_UNSAID))
+                sb_prefix_say_removed(handle, tombstone, stamp);
         do
                 old = sb_load_acquire(forgotten); /* A:forgotten. */
         /* R:forgotten > A:forgotten. */

@@ -8,6 +8,7 @@
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "tests/api/world.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -330,6 +331,7 @@ static void test_a_mark_takes_no_name_that_means_another_moment(void)
 
 int main(int argc, char **argv)
 {
+        fault_from_environment();
         test_begin(argc, argv);
         RUN(test_a_name_marks_one_cut_until_it_is_dropped);
         RUN(test_a_mark_keeps_what_was_there_and_lets_it_go);
