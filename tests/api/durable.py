@@ -67,7 +67,7 @@ class Durable:
         return ended.out if ended.code == 0 else None
 
     def pids(self):
-        """The processes of this agentd: supervisor, engine, log."""
+        """The processes of this agentd: supervisor, engine, log, scribe."""
         found = {}
         for pid in filter(str.isdigit, os.listdir('/proc')):
             try:
@@ -80,6 +80,11 @@ class Durable:
             if of_this and name.startswith('agentd') and lives(pid):
                 found[name] = int(pid)
         return found
+
+    def all_pids(self):
+        """The same, once all four are there: a bus is served before its log runs."""
+        assert within(20, lambda: len(self.pids()) == 4), self.pids()
+        return self.pids()
 
     def kill_while_it_starts(self):
         """All of them, with those that come meanwhile. What it said is in said."""
