@@ -87,7 +87,7 @@ struct sb_op_listed {
 /* Whether there is a hint that was not read. */
 static inline bool sb_prefix_is_hinted(const struct sb_op_prefix *watch)
 {
-        return sb_hint_tail(&watch->row) != watch->hint;
+        return sb_hint_is_there(&watch->row, watch->hint);
 }
 /* The word that the next hint goes into: for a caller that spins. */
 static inline const struct sb_word64 *sb_prefix_spot(const struct sb_op_prefix *watch)

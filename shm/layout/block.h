@@ -233,7 +233,10 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
  * notify/ring.h, notify/hint.h. */
 struct sb_ring {
         struct sb_block block;
-        uint64_t want_count;    /* where versions have rev */
+        /* Where versions have rev. Watchers read it with each change: it lies more than a line from
+         * the tail, which each process that tells moves. */
+        struct sb_word64 given; /* of hints: what was superseded up to this cut was given up; any
+                                   process, CAS, only up */
         struct sb_word64 state; /* SB_TURN_*; any process, locked. Of a further block: 0, or the
                                    entry of the watch that wants revisions; its client */
         struct sb_word64 zero;  /* where versions have prev */
@@ -242,6 +245,9 @@ struct sb_ring {
         struct sb_word64 gone; /* UNOPENED, then a revision; any process, CAS, only up */
         struct sb_word64 more; /* offset of a further block, 0: none, or SB_RING_SEALED: none will
                                   come; any client, CAS from 0 */
+        uint64_t want_count;
+        uint64_t hints; /* 0: slots name versions; 1: a prefix's, they are hints */
+        uint32_t slot_count, watcher_count;
         union {
                 struct sb_word64 tail;  /* of hints: how many there were; any process, CAS, +1 */
                 struct sb_word64 first; /* of revisions that are wanted: the number of the first;
@@ -253,10 +259,6 @@ struct sb_ring {
                 struct sb_word64 room; /* of revisions that are wanted: how many are at once; that
                                           client */
         };
-        struct sb_word64 given; /* of hints: what was superseded up to this cut was given up; any
-                                   process, CAS, only up */
-        uint64_t hints;         /* 0: slots name versions; 1: a prefix's, they are hints */
-        uint32_t slot_count, watcher_count;
         /* The slots, {tag 20 | offset, or number of a cell, 44}; any process, CAS. Then the
          * watchers: SB_WATCHER or 0; a client that watches, and a sweeper, which takes away what
          * dead ones left: CAS. Then the revisions that the watch of the first entry wants, while
@@ -267,6 +269,7 @@ static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, sta
 static_assert(offsetof(struct sb_ring, zero) == offsetof(struct sb_version, prev), "ring");
 static_assert(offsetof(struct sb_ring, node) == offsetof(struct sb_version, node), "ring");
 static_assert(offsetof(struct sb_ring, shape) == offsetof(struct sb_version, shape), "ring");
+static_assert(offsetof(struct sb_ring, tail) >= offsetof(struct sb_ring, given) + SB_LINE, "ring");
 
 #define SB_RING_SEALED UINT64_C(1)
 

@@ -32,7 +32,7 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 10u
+#define SB_LAYOUT_VERSION 11u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u

@@ -25,6 +25,11 @@ static uint64_t hint_lap(const struct sb_ring_view *view, uint64_t number)
         return number / view->slot_count;
 }
 
+static struct sb_word64 *hint_slot(const struct sb_ring_view *view, uint64_t number)
+{
+        return &view->slots[number % view->slot_count];
+}
+
 static uint64_t hint_word(const struct sb_ring_view *view, uint64_t number, uint64_t cell_number)
 {
         return hint_lap(view, number) << LAP_SHIFT | (cell_number & CELL_MASK);
@@ -72,14 +77,6 @@ static void hint_give_up(struct sb_handle *handle, const struct sb_ring_view *vi
         sb_hint_raise_gone(view, sb_load_acquire(&handle->segment.super->clock));
 }
 
-/* The fault HINT_UNTAILED leaves the tail to the next process. */
-static void hint_move_tail(const struct sb_ring_view *view, uint64_t number)
-{
-        /* R:hint > A:hint. Behind the slot. Failed: another process moved it. */
-        if (!SB_FAULT(HINT_UNTAILED))
-                sb_cas64_full(&view->ring->tail, number, number + 1);
-}
-
 /* Fault HINT_TAIL_FIRST: the tail is moved before the slot is filled. */
 static void hint_fault_tail(const struct sb_ring_view *view, uint64_t number)
 {
@@ -94,8 +91,12 @@ uint64_t sb_hint_push(
 
         for (;;) {
                 uint64_t number = sb_hint_tail(view);
-                struct sb_word64 *slot = &view->slots[number % view->slot_count];
-                uint64_t word = sb_load_acquire(slot); /* A:hint. */
+                struct sb_word64 *slot = hint_slot(view, number);
+                uint64_t word;
+
+                /* A watcher that spins has the slot's line: it is fetched once, for both. */
+                sb_prefetch_write(slot);
+                word = sb_load_acquire(slot); /* A:hint. */
 
                 /* Lock-free: each further round means that another process's hint went in. */
                 if (hint_is_reached(view, word, number)) {
@@ -112,7 +113,8 @@ uint64_t sb_hint_push(
                 /* R:hint > A:hint. It expects an older lap's. */
                 if (!sb_cas64_full(slot, word, hint_word(view, number, cell_number)))
                         continue;
-                hint_move_tail(view, number);
+                /* R:hint > A:hint. Behind the slot. Failed: another process moved it. */
+                sb_cas64_full(&view->ring->tail, number, number + 1);
                 /* What a queue keeps it says by itself. */
                 if (number % (view->slot_count / 2) == 0 && view->want_count == 0)
                         hint_begin_half(handle, view, number);
@@ -120,9 +122,16 @@ uint64_t sb_hint_push(
         }
 }
 
+bool sb_hint_is_there(const struct sb_ring_view *view, uint64_t number)
+{
+        /* A:hint. */
+        return view->slot_count > 1 &&
+               hint_is_reached(view, sb_load_acquire(hint_slot(view, number)), number);
+}
+
 uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number)
 {
-        uint64_t word = sb_load_acquire(&view->slots[number % view->slot_count]); /* A:hint. */
+        uint64_t word = sb_load_acquire(hint_slot(view, number)); /* A:hint. */
         bool same = word >> LAP_SHIFT == (hint_lap(view, number) & ((1u << LAP_BITS) - 1));
 
         return same || SB_FAULT(HINT_LAP_UNASKED) ? word & CELL_MASK : 0;
@@ -166,10 +175,10 @@ static const char *hint_slots_fault(struct sb_handle *handle, const struct sb_ri
                         return "a hint of its ring names no cell";
         }
         /* A process fills a slot only behind a tail that has come to it. */
-        word = sb_load_acquire(&view->slots[(tail + 1) % view->slot_count]); /* A:hint. */
+        word = sb_load_acquire(hint_slot(view, tail + 1)); /* A:hint. */
         if (hint_is_reached(view, word, tail + 1) && sb_hint_tail(view) == tail)
                 return "the tail of its ring is behind its hints";
-        word = sb_load_acquire(&view->slots[(tail - 1) % view->slot_count]); /* A:hint. */
+        word = sb_load_acquire(hint_slot(view, tail - 1)); /* A:hint. */
         if (tail && !hint_is_reached(view, word, tail - 1))
                 return "the tail of its ring is before its hints";
         return NULL;

@@ -62,7 +62,11 @@ static inline uint64_t sb_hint_tail(const struct sb_ring_view *view)
 {
         return sb_load_acquire(&view->ring->tail); /* A:hint. */
 }
-/* Read hint @number, below the tail. Return: the number of its cell; 0: it was overwritten. */
+/* Whether hint @number, or a later one in its slot, is in. Of a row without slots, none is. A
+ * reader goes by the slots, never by the tail: each process that tells has to have that line for
+ * itself. */
+bool sb_hint_is_there(const struct sb_ring_view *view, uint64_t number);
+/* Read hint @number, which is there. Return: the number of its cell; 0: it was overwritten. */
 uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number);
 
 /* What was superseded above this cut is in its chain. */

@@ -409,7 +409,7 @@ static void test_check_config_makes_nothing(void)
         CHECK(strstr(daemon.said, "size = 1073741824\n"));
         SPAWN(&daemon, "--version");
         CHECK_EQ(daemon_ended(&daemon), 0);
-        CHECK(strstr(daemon.said, "layout 10"));
+        CHECK(strstr(daemon.said, "layout 11"));
         SPAWN(&daemon, "--help");
         CHECK_EQ(daemon_ended(&daemon), 0);
         CHECK(strstr(daemon.said, "--recover-to"));

@@ -108,7 +108,6 @@ static const struct known {
         {"AWAIT_UNASKED", "prefix: set, read in between", KILL},
         {"AWAIT_UNEQUAL", "prefix: set, read in between", STALL},
         {"GIVEN_UP_UNASKED", "prefix: set, with which half of the hints are over", KILL},
-        {"HINT_UNTAILED", "prefix: set, on which another one sleeps", STALL},
         {"AGAIN_HINTS_LATE", "prefix: open where another watch stands", RESUME},
         {"GIVE_WAY_UNSAID", "prefix: next, of which some gave way", KILL},
         {"HINT_PAST_NOTE", "prefix: set, on which another one sleeps", KILL},
