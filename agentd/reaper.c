@@ -99,17 +99,26 @@ int sb_reaper_lock_map(int fd, uint32_t slot)
         return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-/* Whether no process can touch the segment for record @slot, although it is in use. */
-static bool reaper_map_is_gone(const struct sb_engine *engine, uint32_t slot, uint32_t generation)
+static bool reaper_is_attached(const struct sb_engine *engine, uint32_t slot, uint32_t generation)
 {
         const struct sb_segment *segment = &engine->handle.segment;
-        struct flock lock = reaper_lock_of(slot, F_WRLCK);
         uint32_t current;
 
         return sb_roster_state(segment, slot, &current) == SB_RECORD_ATTACHED &&
-               current == generation && sb_record_at(segment, slot)->map_locked == 1 &&
+               current == generation;
+}
+
+/* Whether no process can touch the segment for record @slot, although it is in use. A client that
+ * closes its bus gives the record back before the lock goes: so the record is looked at again. */
+static bool reaper_map_is_gone(const struct sb_engine *engine, uint32_t slot, uint32_t generation)
+{
+        struct flock lock = reaper_lock_of(slot, F_WRLCK);
+
+        return reaper_is_attached(engine, slot, generation) &&
+               sb_record_at(&engine->handle.segment, slot)->map_locked == 1 &&
                !fcntl(engine->supervisor->memory.fd, F_OFD_GETLK, &lock) &&
-               lock.l_type == F_UNLCK && !SB_FAULT(MAP_LOCK_UNASKED);
+               lock.l_type == F_UNLCK && reaper_is_attached(engine, slot, generation) &&
+               !SB_FAULT(MAP_LOCK_UNASKED);
 }
 
 static bool reaper_sees_death(int pidfd)
@@ -346,6 +355,15 @@ void sb_reaper_close_unused(struct sb_engine *engine, int fd)
         engine->collect_wanted = wanted;
 }
 
+/* Whether the process of record @slot ends, or has ended. The kernel takes its maps before it says
+ * that the process is dead; where another one traces a thread of it, long before. */
+static bool reaper_is_ending(const struct sb_engine *engine, uint32_t slot, uint32_t pid)
+{
+        int pidfd = engine->watchers[slot].pidfd;
+
+        return sb_place_ending((pid_t)pid) || (pidfd >= 0 && reaper_sees_death(pidfd));
+}
+
 /* Free record @slot if its client has no map any more. Return: whether it did. */
 static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot)
 {
@@ -354,9 +372,10 @@ static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot)
         (void)sb_roster_state(&engine->handle.segment, slot, &generation);
         if (!reaper_map_is_gone(engine, slot, generation))
                 return false;
-        sb_log("client %u (pid %u) has no map of the segment any more: it called exec() with the "
-               "bus open, or it was attaching when an engine was killed",
-                slot, pid);
+        if (!reaper_is_ending(engine, slot, pid))
+                sb_log("client %u (pid %u) has no map of the segment any more: it called exec() "
+                       "with the bus open, or it was attaching when an engine was killed",
+                        slot, pid);
         sb_reaper_give_back(engine, slot, generation);
         return true;
 }

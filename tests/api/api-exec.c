@@ -4,6 +4,7 @@
  * $AGENTD.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,6 +127,26 @@ static _Noreturn void child_ends_threads(const char *directory)
                 pthread_create(&serving, NULL, open_and_serve, (void *)(uintptr_t)directory))
                 _exit(1);
         pthread_exit(NULL);
+}
+
+static void *pause_for_ever(void *unused)
+{
+        for (;;)
+                pause();
+        return unused;
+}
+
+/* Open a bus, and have a second thread. */
+static _Noreturn void child_has_two_threads(const char *directory)
+{
+        struct sb_bus *bus = open_bus(directory);
+        pthread_t second;
+
+        if (!bus || pthread_create(&second, NULL, pause_for_ever, NULL))
+                _exit(1);
+        (void)!write(1, "x", 1);
+        pause_for_ever(NULL);
+        _exit(1);
 }
 
 /* A child with pipes at its descriptors 0 and 1. */
@@ -376,6 +398,50 @@ static void test_threads_that_end_and_the_main_thread_take_no_place_with_them(vo
         finish(&daemon);
 }
 
+/* The second thread of a process with two; 0: there is none. */
+static pid_t second_thread(pid_t pid)
+{
+        char path[64];
+        struct dirent *entry;
+        pid_t found = 0;
+        DIR *threads;
+
+        snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+        threads = opendir(path);
+        while (threads && (entry = readdir(threads)))
+                if (atoi(entry->d_name) > 0 && atoi(entry->d_name) != pid)
+                        found = atoi(entry->d_name);
+        if (threads)
+                closedir(threads);
+        return found;
+}
+
+/* The kernel takes the maps of a process that was killed before it says that the process is dead.
+ * Here long before: this process traces a thread of it, and has not taken note of that one's end.
+ */
+static void test_a_killed_process_is_not_said_to_have_called_exec(void)
+{
+        struct daemon daemon;
+        struct child child;
+        pid_t thread;
+
+        CHECK(begin(&daemon));
+        CHECK(start(&child, child_has_two_threads, &daemon));
+        thread = second_thread(child.pid);
+        CHECK(thread && !ptrace(PTRACE_SEIZE, thread, NULL, NULL));
+        kill(child.pid, SIGKILL);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK_EQ(waitpid(child.pid, NULL, WNOHANG), 0);
+        CHECK_EQ(waitpid(thread, NULL, __WALL), thread);
+        end(&child);
+        nothing_is_held(&daemon);
+        daemon_detach(&attachment, &daemon_handle);
+        kill(daemon.pid, SIGTERM);
+        CHECK(daemon_hear(&daemon, "told to stop"));
+        CHECK(!strstr(daemon.said, "has no map"));
+        CHECK_EQ(daemon_ended(&daemon), 0);
+}
+
 /* A worker that starts anew by exec(), more often than there are places, and attaches each time. */
 static void test_a_process_may_exec_and_attach_any_number_of_times(void)
 {
@@ -436,6 +502,7 @@ int main(int argc, char **argv)
         RUN(test_where_nothing_tells_of_an_exec_its_place_comes_back_when_one_is_wanted);
         RUN(test_a_process_that_closes_all_descriptors_keeps_its_place);
         RUN(test_threads_that_end_and_the_main_thread_take_no_place_with_them);
+        RUN(test_a_killed_process_is_not_said_to_have_called_exec);
         RUN(test_a_process_may_exec_and_attach_any_number_of_times);
         return daemon_end(test_end());
 }
