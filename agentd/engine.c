@@ -238,6 +238,7 @@ static int engine_stop_log(struct sb_engine *engine)
         if (engine->log_fd < 0)
                 return -1;
         (void)kill(engine->log_pid, SIGTERM);
+        (void)kill(engine->log_pid, SIGCONT); /* one that is stopped writes nothing */
         engine_await_log(engine);
         (void)waitpid(engine->log_pid, &status, WNOHANG);
         close(engine->log_fd);

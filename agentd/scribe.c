@@ -288,6 +288,8 @@ void sb_scribe_end(struct sb_scribe *scribe, const struct sb_memory *memory)
         if (scribe->out < 0)
                 return;
         close(scribe->serving);
+        if (scribe->pidfd >= 0) /* one that is stopped would be waited for */
+                (void)syscall(SYS_pidfd_send_signal, scribe->pidfd, SIGCONT, NULL, 0);
         scribe_await(scribe);
         /* One that was killed has left something: another one writes it. */
         if (poll(&left, 1, 0) == 1 && left.revents & POLLIN && !scribe_start(scribe, memory))

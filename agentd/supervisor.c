@@ -263,8 +263,10 @@ static int supervisor_stop_engine(struct sb_supervisor *supervisor)
         if (supervisor->engine_fd < 0)
                 return 1;
         asked = supervisor->channel >= 0 && send(supervisor->channel, &word, 1, MSG_NOSIGNAL) == 1;
-        if (asked)
+        if (asked) {
+                (void)kill(supervisor->engine, SIGCONT); /* one that is stopped hears nothing */
                 late = !supervisor_await_engine(supervisor, patience_ms);
+        }
         if (!asked || late)
                 (void)kill(supervisor->engine, SIGKILL);
         (void)waitpid(supervisor->engine, &status, 0);

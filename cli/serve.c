@@ -224,6 +224,8 @@ static int serve_end_process(int fd, pid_t pid)
 
         if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH)
                 return -errno;
+        /* One that is stopped hears it when it goes on, and wakes its own processes. */
+        (void)pidfd_send_signal(fd, SIGCONT, NULL, 0);
         do
                 got = poll(&ended, 1, STOP_SAY_MS);
         while (got < 0 && errno == EINTR);
