@@ -233,7 +233,7 @@ static void start_become_agentd(const struct start *start)
                         (char *const *)start->environment);
         }
         error = errno;
-        (void)!write(life, &error, sizeof(error));
+        (void)!write(life >= 0 ? life : start->life[1], &error, sizeof(error));
         _exit(127);
 }
 
@@ -248,6 +248,9 @@ static void start_watch(const struct start *start, pid_t agentd)
         start_close_from(1);
         fds[0] = (struct pollfd){.fd = watch, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, agentd, 0), .events = POLLIN};
+        /* Linux before 5.3, or a filter of system calls: how agentd ends is not told then. */
+        if (fds[1].fd < 0)
+                _exit(1);
         if (poll(fds, 2, -1) > 0 && fds[1].revents && waitpid(agentd, &status, 0) == agentd)
                 (void)!send(watch, &status, sizeof(status), MSG_NOSIGNAL);
         _exit(0);

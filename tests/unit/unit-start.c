@@ -26,10 +26,11 @@
 
 extern char **environ;
 
-#define SAYS    "UNIT_START_SAYS"    /* this program is agentd, and these are its lines */
-#define NOTIFY  "UNIT_START_NOTIFY"  /* what it says to the socket of systemd's kind */
-#define STATUS  "UNIT_START_STATUS"  /* how it ends; or a signal, below 0 */
-#define OPTIONS "UNIT_START_OPTIONS" /* so many options it has to be given */
+#define SAYS      "UNIT_START_SAYS"      /* this program is agentd, and these are its lines */
+#define NOTIFY    "UNIT_START_NOTIFY"    /* what it says to the socket of systemd's kind */
+#define STATUS    "UNIT_START_STATUS"    /* how it ends; or a signal, below 0 */
+#define OPTIONS   "UNIT_START_OPTIONS"   /* so many options it has to be given */
+#define UNWATCHED "UNIT_START_UNWATCHED" /* no process waits for its end */
 
 /* ---- the program that is started ---- */
 
@@ -49,7 +50,8 @@ static void notify(const char *words)
         close(fd);
 }
 
-/* Whether all signals wait in the watcher, a child of a program that may have handlers. */
+/* Whether all signals wait in the watcher, a child of a program that may have handlers. It has
+ * ended where it cannot watch. */
 static bool watcher_hears_nothing(void)
 {
         char path[32], line[128];
@@ -92,7 +94,7 @@ static int be_agentd(int argc, char **argv, const char *says)
         const char *words = getenv(NOTIFY), *status = getenv(STATUS);
         int end = status ? atoi(status) : 0;
 
-        if (!is_given_well(argc, argv) || !watcher_hears_nothing())
+        if (!is_given_well(argc, argv) || (!getenv(UNWATCHED) && !watcher_hears_nothing()))
                 return 92;
         (void)!write(STDERR_FILENO, says, strlen(says));
         if (words)
@@ -107,13 +109,14 @@ static int be_agentd(int argc, char **argv, const char *says)
 
 /* ---- the process that asks for it ---- */
 
-/* Linux before 5.9. */
-static bool no_close_range;
+/* Linux before 5.9; before 5.3. */
+static bool no_close_range, no_pidfds;
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c);
 long __wrap_syscall(long number, long a, long b, long c)
 {
-        if (number == SYS_close_range && no_close_range) {
+        if ((number == SYS_close_range && no_close_range) ||
+                (number == SYS_pidfd_open && no_pidfds)) {
                 errno = ENOSYS;
                 return -1;
         }
@@ -346,6 +349,40 @@ static void test_no_descriptor_is_inherited_from_an_older_kernel_either(void)
         CHECK_EQ(lowest_descriptor(), fd);
 }
 
+/* agentd ends there, and no process can tell how. */
+static void test_a_start_that_fails_is_over_where_processes_cannot_be_watched(void)
+{
+        tell(NULL, "1", NULL);
+        no_pidfds = true;
+        setenv(UNWATCHED, "1", 1);
+        CHECK_EQ(start("agentd: words\n", NULL), -ECONNREFUSED);
+        CHECK_EQ(end.status, -1);
+        CHECK_EQ(strcmp(end.line, "words"), 0);
+        tell("READY=1", NULL, NULL);
+        CHECK_EQ(start("", NULL), 0);
+        unsetenv(UNWATCHED);
+        no_pidfds = false;
+}
+
+/* The process that becomes agentd needs three more than the six of the one that asks. */
+static void test_a_start_without_descriptors_says_so(void)
+{
+        struct rlimit before, few;
+        int r[9];
+
+        tell("READY=1", NULL, NULL);
+        CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+        few = before;
+        few.rlim_cur = (rlim_t)lowest_descriptor();
+        for (size_t i = 0; i < sizeof(r) / sizeof(r[0]); i++, few.rlim_cur++) {
+                CHECK(!setrlimit(RLIMIT_NOFILE, &few));
+                r[i] = start("", NULL);
+        }
+        CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+        for (size_t i = 0; i < sizeof(r) / sizeof(r[0]); i++)
+                CHECK_EQ(r[i], -EMFILE);
+}
+
 /* Whichever they were, the ones that the program blocks wait on, and no others. */
 static void test_the_callers_signals_are_as_before(void)
 {
@@ -549,6 +586,8 @@ int main(int argc, char **argv)
         RUN(test_a_long_word_is_read_as_far_as_there_is_space);
         RUN(test_options_are_given_on_up_to_32);
         RUN(test_an_environment_is_given_whole_or_not_at_all);
+        RUN(test_a_start_that_fails_is_over_where_processes_cannot_be_watched);
+        RUN(test_a_start_without_descriptors_says_so);
         RUN(test_the_callers_signals_are_as_before);
         RUN(test_a_start_works_in_a_program_that_has_closed_its_streams);
         RUN(test_an_answer_that_cannot_be_used_is_given_back_and_leaves_nothing_open);
