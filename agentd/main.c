@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agentd/config.h"
@@ -25,6 +26,7 @@
 #include "agentd/supervisor.h"
 #include "agentd/wal/wal-recover.h"
 #include "shm/base/fault.h"
+#include "shm/base/os.h"
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
 
@@ -105,6 +107,27 @@ static bool main_sees_processes(void)
         return false;
 }
 
+/* Whether this system has what no engine works without: the next one would be tried again and
+ * again, and a program that waits for the start with it. */
+static bool main_can_serve(void)
+{
+        int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0), r;
+
+        if (pidfd < 0) {
+                sb_log("this system cannot watch processes (pidfd_open: %s): Linux 5.3 or later is "
+                       "needed, and no filter of system calls that hides it",
+                        strerror(errno));
+                return false;
+        }
+        close(pidfd);
+        r = sb_os_register();
+        if (r)
+                sb_log("this system has no membarrier of the kind that is needed (%s): Linux 4.16 "
+                       "or later is needed, and no filter of system calls that hides it",
+                        strerror(-r));
+        return !r;
+}
+
 /* Make the signals that end the bus readable from a descriptor. Signals that would end it by
  * accident are ignored: a broken pipe and a file beyond the size limit (ulimit -f) become errors
  * with a message. Return: the descriptor, -1. */
@@ -141,7 +164,7 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        if (!main_sees_processes() || main_choose_fault())
+        if (!main_sees_processes() || !main_can_serve() || main_choose_fault())
                 return SB_EXIT_FAILURE;
         if (main_raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;

@@ -1,16 +1,20 @@
 /*
  * Supervisor and engine of agentd as processes: each is killed, and both, while clients are
- * attached, and the segment that they find is sound or not. The program under test is $AGENTD. What
- * a supervisor counts: tests/unit/unit-supervisor.c.
+ * attached, and the segment that they find is sound or not. And systems on which no engine can
+ * work. The program under test is $AGENTD. What a supervisor counts: tests/unit/unit-supervisor.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ring/attach/place.h"
@@ -486,6 +490,45 @@ static void test_what_agentd_writes_of_itself_is_so_after_each_change(void)
                    lock.st_size == 0)); /* no pid of a process that is gone */
 }
 
+/* A filter of system calls hides one; as Linux before it was there. */
+static uint32_t hidden;
+static int hide_a_call(void)
+{
+        struct sock_filter look[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, hidden, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(look) / sizeof(look[0]), look};
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* It does not start engine after engine that cannot work, while a program waits for the start. */
+static void test_on_a_system_that_lacks_a_call_it_ends_and_names_it(void)
+{
+        static const struct {
+                uint32_t call;
+                const char *says;
+        } cases[] = {{SYS_membarrier, "this system has no membarrier"},
+                {SYS_pidfd_open, "this system cannot watch processes"}};
+        struct daemon daemon;
+
+        if (prctl(PR_GET_SECCOMP) < 0)
+                TEST_SKIP("this kernel has no filters for system calls");
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                hidden = cases[i].call;
+                daemon_prepare = hide_a_call;
+                daemon_place(&daemon.place);
+                SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
+                daemon_prepare = NULL;
+                CHECK_EQ(daemon_ended(&daemon), 1);
+                CHECK(strstr(daemon.said, cases[i].says));
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -502,5 +545,6 @@ int main(int argc, char **argv)
         RUN(test_damage_that_an_engine_meets_is_said_and_seen_by_the_next);
         RUN(test_a_superblock_scribbled_over_is_not_adopted);
         RUN(test_what_agentd_writes_of_itself_is_so_after_each_change);
+        RUN(test_on_a_system_that_lacks_a_call_it_ends_and_names_it);
         return daemon_end(test_end());
 }
