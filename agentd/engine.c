@@ -181,6 +181,8 @@ static void engine_look_after_log(struct sb_engine *engine)
                 engine->log_fd = -1;
                 sb_log("the log cannot be started: %s; it is tried again each second",
                         strerror(-r));
+                if (!SB_FAULT(UNSTARTED_UNTOLD))
+                        sb_durable_tell(segment, (uint32_t)-r);
                 return;
         }
         engine->log_pid = r;

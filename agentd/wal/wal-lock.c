@@ -19,8 +19,9 @@ int sb_wal_lock(const char *directory, int directory_fd)
                 directory_fd, SB_PLACE_WRITER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
         if (fd < 0) {
-                sb_log("%s/%s cannot be opened: %s", directory, SB_PLACE_WRITER, strerror(errno));
-                return -1;
+                fd = -errno;
+                sb_log("%s/%s cannot be opened: %s", directory, SB_PLACE_WRITER, strerror(-fd));
+                return fd;
         }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 sb_log("the log waits: another process writes in %s still, perhaps one that hangs "

@@ -16,7 +16,7 @@
         "again, and all of it is written there"
 
 /* Lock the log in the directory of that name, and wait for that; a wait is logged. Return: a
- * descriptor that holds the lock until it is closed in all processes; -1: the reason was logged. */
+ * descriptor that holds the lock until it is closed in all processes; -errno, which was logged. */
 int sb_wal_lock(const char *directory, int directory_fd);
 
 /* Whether the directory that is open was removed. One that was renamed was not. */

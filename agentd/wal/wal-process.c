@@ -18,6 +18,7 @@
 #include "agentd/wal/wal-log.h"
 #include "ring/attach/place.h"
 #include "ring/log/batch.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -269,7 +270,7 @@ static void wal_process_turn(struct wal_process *process)
 
 /* ---- beginning and end ---- */
 
-/* Take the log's record, and begin. Return: 0, -1. */
+/* Take the log's record, and begin. Return: 0, -errno. */
 static int wal_process_begin(struct sb_wal_log *log, const struct sb_segment *segment)
 {
         struct sb_roster_identity identity = {.pid = (uint32_t)getpid(),
@@ -284,12 +285,12 @@ static int wal_process_begin(struct sb_wal_log *log, const struct sb_segment *se
         marks = mi_zalloc(sb_batch_space(&segment->geometry));
         if (!space || !marks || sb_wal_stage_init(&log->stage) || sb_wal_stage_init(&log->pieces)) {
                 sb_log("the log cannot start: no memory");
-                return -1;
+                return -ENOMEM;
         }
         if (sb_os_register() ||
                 sb_roster_claim(&copy, sb_durable_slot(segment), &identity, &slot, &generation)) {
                 sb_log("the log cannot start: its record is in use");
-                return -1;
+                return -EBUSY;
         }
         sb_handle_init(&log->handle, segment, slot, generation, space);
         sb_batch_init(segment, marks, sb_durable_cut(segment), &log->batch);
@@ -307,13 +308,16 @@ static void wal_process_keep_descriptors(int directory_fd)
         (void)syscall(SYS_close_range, directory_fd + 1, ~0u, 0);
 }
 
-/* Where the directory was removed, the locks come with another one (wal-lock.h). Return: 0, -1. */
+/* Where the directory was removed, the locks come with another one (wal-lock.h). Return: 0, -errno.
+ */
 static int wal_process_lock(struct sb_wal_log *log)
 {
+        int r = 0;
+
         log->nameless = sb_wal_lock_is_homeless(log->directory_fd);
-        return log->nameless || sb_wal_lock(log->config->place.directory, log->directory_fd) >= 0
-                       ? 0
-                       : -1;
+        if (!log->nameless)
+                r = sb_wal_lock(log->config->place.directory, log->directory_fd);
+        return r < 0 ? r : 0;
 }
 
 /* All is durable, and the log may have more changes than the bus has bytes: a copy of the bus lets
@@ -376,10 +380,19 @@ static int wal_process_run(
         const struct sb_config *config, int directory_fd, const struct sb_segment *segment)
 {
         struct wal_process process = {.log = {.config = config, .directory_fd = directory_fd}};
-        int r = 0;
+        int r;
 
-        if (wal_process_lock(&process.log) || wal_process_begin(&process.log, segment))
+        r = wal_process_lock(&process.log);
+        if (!r)
+                r = wal_process_begin(&process.log, segment);
+        if (r) {
+                if (!SB_FAULT(UNSTARTED_UNTOLD))
+                        sb_durable_tell(segment, (uint32_t)-r);
                 return EXIT_FAILURE;
+        }
+        /* What was told last of trouble stands until a batch is durable. Relaxed: the processes
+         * that wrote it have ended. */
+        process.error = -(int)sb_load_relaxed(&segment->super->log_error);
         while (!wal_process_is_stopped() && !process.ended)
                 wal_process_turn(&process);
         if (!process.ended)

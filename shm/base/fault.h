@@ -167,6 +167,7 @@
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \
         X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
         X(LAST_COPY_LEFT_OUT, "at a clean end the bus is not copied into its log")                 \
+        X(UNSTARTED_UNTOLD, "that no log can be started is not told to those that wait for it")    \
         X(LOG_FILE_UNSAID, "the log does not say which file its last batch is in")                 \
         X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \

@@ -385,6 +385,7 @@ static const struct {
         {SB_FAULT_COPY_ENDED_EARLY, "tests/api/api-faults"},
         {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
         {SB_FAULT_LAST_COPY_LEFT_OUT, "tests/api/api-faults"},
+        {SB_FAULT_UNSTARTED_UNTOLD, "tests/api/api-faults"},
         {SB_FAULT_NAME_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_STRANGER_REPLACED, "tests/api/api-faults"},
         {SB_FAULT_GOING_BACK_UNENDED, "tests/api/api-faults"},
