@@ -314,13 +314,17 @@ static bool engine_tick(struct sb_engine *engine)
         return more;
 }
 
-/* Send a signal on to the supervisor, which decides what it means. */
+/* Send a signal on to the supervisor, which decides what it means. Where that is dead by now, this
+ * process is the supervisor soon, and finds the signal again. */
 static void engine_forward_signal(struct sb_engine *engine)
 {
+        struct pollfd supervisor = {.fd = engine->supervisor->self_fd, .events = POLLIN};
         struct signalfd_siginfo info;
 
         while (read(engine->supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-                (void)syscall(SYS_pidfd_send_signal, engine->supervisor->self_fd, SIGTERM, NULL, 0);
+                (void)syscall(SYS_pidfd_send_signal, supervisor.fd, SIGTERM, NULL, 0);
+        if (poll(&supervisor, 1, 0) == 1)
+                (void)kill(getpid(), SIGTERM); /* blocked: it waits */
 }
 
 /* Whether the supervisor said stop. A channel that is hung up says nothing: the supervisor's pidfd

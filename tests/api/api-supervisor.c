@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ring/attach/place.h"
@@ -294,6 +295,29 @@ static void test_engine_becomes_supervisor_when_the_supervisor_is_killed(void)
         sb_attach_unmap(&attachment);
 }
 
+/* The engine reads it first, or meets the supervisor's death first. */
+static void test_a_signal_to_stop_is_not_lost_with_the_supervisor(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine;
+        siginfo_t unused;
+
+        for (int order = 0; order < 2; order++) {
+                CHECK(daemon_start(&daemon));
+                CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+                engine = daemon_engine(&attachment);
+                kill(engine, SIGSTOP);
+                kill(order ? daemon.pid : engine, order ? SIGKILL : SIGTERM);
+                kill(order ? engine : daemon.pid, order ? SIGTERM : SIGKILL);
+                CHECK(!waitid(P_PID, (id_t)daemon.pid, &unused, WEXITED | WNOWAIT));
+                kill(engine, SIGCONT);
+                CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+                CHECK(strstr(daemon.said, "told to stop"));
+                sb_attach_unmap(&attachment);
+        }
+}
+
 static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(void)
 {
         struct daemon daemon;
@@ -539,6 +563,7 @@ int main(int argc, char **argv)
         RUN(test_the_next_engine_ends_what_the_dead_one_had_begun);
         RUN(test_an_engine_and_its_children_are_killed_while_they_look);
         RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
+        RUN(test_a_signal_to_stop_is_not_lost_with_the_supervisor);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);
