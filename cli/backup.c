@@ -238,9 +238,9 @@ static int backup_read(struct backup *backup, const char *name)
         if (logged->files == 0 || logged->batch_count == 0)
                 return backup_say_empty(backup);
         if (logged->supervisor && strcmp(backup->command, "backup") != 0)
-                cli_say("%s: agentd (pid %d) serves %s: what it has on the disk by now is taken. "
+                cli_say("%s: %s serves %s: what it has on the disk by now is taken. "
                         "`agentctl -b %s backup FILE` has all that was written before it, too",
-                        backup->command, (int)logged->supervisor, logged->directory,
+                        backup->command, cli_agentd(logged->supervisor), logged->directory,
                         sb_place_word(logged->directory, word));
         if (logged->end.ending == SB_WAL_TORN && !logged->supervisor)
                 cli_say("%s: the last batch of %s is not whole (%s): it is left out, as agentd "
@@ -284,9 +284,9 @@ static int backup_open_directory(struct backup *backup)
         if (backup->directory_fd < 0)
                 return backup_fail_name(backup, directory, errno);
         if (sb_admin_supervisor(directory, &supervisor) == 0) {
-                cli_say("%s: agentd (pid %d) serves the bus in %s: stop it by `agentctl -b %s "
+                cli_say("%s: %s serves the bus in %s: stop it by `agentctl -b %s "
                         "stop`, or take another directory",
-                        backup->command, (int)supervisor, directory,
+                        backup->command, cli_agentd(supervisor), directory,
                         sb_place_word(directory, word));
                 return CLI_FAILED;
         }

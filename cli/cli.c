@@ -139,19 +139,29 @@ static int cli_fail_detached(const struct cli *cli, const char *what)
         return CLI_FAILED;
 }
 
+const char *cli_agentd(pid_t pid)
+{
+        static char words[40];
+
+        if (pid <= 0)
+                return "agentd (in another pid namespace)";
+        snprintf(words, sizeof(words), "agentd (pid %d)", (int)pid);
+        return words;
+}
+
 static int cli_fail_unserved(const struct cli *cli)
 {
         pid_t pid;
 
         if (sb_admin_homeless(cli->bus, &pid) == 0)
-                cli_say("no client reaches agentd (pid %d), which has its log in %s: its own "
+                cli_say("no client reaches %s, which has its log in %s: its own "
                         "directory was removed. `agentctl %sstop` ends it when all is saved "
                         "there; then start it again",
-                        (int)pid, cli_directory_of(cli), cli_bus_words(cli));
+                        cli_agentd(pid), cli_directory_of(cli), cli_bus_words(cli));
         else if (sb_admin_supervisor(cli->bus, &pid) == 0)
-                cli_say("no client reaches agentd (pid %d), which serves the bus in %s: it ends, "
+                cli_say("no client reaches %s, which serves the bus in %s: it ends, "
                         "or its socket was removed. `agentctl %sstop` ends it; then start it again",
-                        (int)pid, cli_directory_of(cli), cli_bus_words(cli));
+                        cli_agentd(pid), cli_directory_of(cli), cli_bus_words(cli));
         else
                 cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
                         cli_directory_of(cli), cli_bus_words(cli));
@@ -275,7 +285,7 @@ static void cli_say_waiting(const struct cli *cli)
 {
         pid_t supervisor;
 
-        if (sb_admin_supervisor(cli->bus, &supervisor) == 0)
+        if (sb_admin_supervisor(cli->bus, &supervisor) == 0 && supervisor > 0)
                 cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
                         "supervisor? `ps -o pid,stat -p %d --ppid %d` shows both, a stopped one "
                         "with state T; `kill -CONT` or `kill -KILL` with that pid helps",

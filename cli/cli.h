@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "libclient/statebus.h"
 
@@ -112,6 +113,9 @@ const char *cli_bus_words(const struct cli *cli);
 int cli_fail(const struct cli *cli, const char *what, int result);
 /* The same for a write of what was named by @what: -EPERM says that it is the bus's own. */
 int cli_fail_write(const struct cli *cli, const char *what, int result);
+/* How a message names an agentd: by its pid, unless this process cannot see it (0, or below): its
+ * lock shows no pid to another pid namespace. Static text. */
+const char *cli_agentd(pid_t pid);
 /* How a message names a key: as it was typed, or by its beginning. Static text. */
 const char *cli_word(const char *typed);
 /* Read a key or a prefix, which is base64 when --base64 says so. The memory of @ret_key lasts until

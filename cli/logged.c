@@ -398,6 +398,8 @@ int cli_logged_open(const char *name, struct cli_logged *ret)
         /* Asked before the log is read: what agentd wrote until it ended is read, too, then. */
         if (r || logged->single || sb_admin_supervisor(logged->directory, &logged->supervisor) != 0)
                 logged->supervisor = 0;
+        else if (!logged->supervisor)
+                logged->supervisor = -1;
         r = r ? r : logged_settle(logged);
         if (r)
                 cli_logged_close(logged);
@@ -517,9 +519,9 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         directory);
         else if (logged->supervisor)
                 snprintf(ret, size,
-                        "the disk is damaged, but agentd (pid %d) still has the bus in its memory: "
+                        "the disk is damaged, but %s still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
-                        (int)logged->supervisor, sb_place_word(directory, word));
+                        cli_agentd(logged->supervisor), sb_place_word(directory, word));
         else if ((logged->sum.since || logged->cut_behind) && !logged->single)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "
@@ -565,9 +567,9 @@ const char *cli_logged_advice(const struct cli_logged *logged)
         case SB_WAL_TORN:
                 if (logged->supervisor)
                         snprintf(advice, size,
-                                "agentd (pid %d) serves this bus: it is writing that batch now, or "
+                                "%s serves this bus: it is writing that batch now, or "
                                 "could not",
-                                (int)logged->supervisor);
+                                cli_agentd(logged->supervisor));
                 else
                         snprintf(advice, size,
                                 "a power failure leaves this, and then the batch was acknowledged "
@@ -631,9 +633,9 @@ int cli_logged_fail(const char *name, int result)
 int cli_logged_none(const struct cli_logged *logged)
 {
         if (logged->supervisor)
-                cli_say("there is no log in %s: it has no file wal-* with a number. agentd (pid "
-                        "%d) serves this bus: it is volatile, or its first batch is still to come",
-                        logged->directory, (int)logged->supervisor);
+                cli_say("there is no log in %s: it has no file wal-* with a number. %s "
+                        "serves this bus: it is volatile, or its first batch is still to come",
+                        logged->directory, cli_agentd(logged->supervisor));
         else
                 cli_say("there is no log in %s: it has no file wal-* with a number. A volatile bus "
                         "has none: `agentctl start` begins one",

@@ -43,7 +43,7 @@ struct cli_logged {
         uint64_t files, file_bytes, first_file;
         uint64_t cut_behind;  /* damage in two places: up to here the later part is the bus */
         bool is_whole_behind; /* what is damaged lies before a copy of the whole bus */
-        pid_t supervisor;     /* of the bus; 0: no agentd serves it */
+        pid_t supervisor;     /* of the bus; 0: no agentd serves it; -1: one that is not seen */
         struct cli_logged_batch *batches, sum;
         size_t batch_count, batch_room;
 };

@@ -172,8 +172,9 @@ int cli_start(struct cli *cli)
         if (r != 0)
                 return r;
         if (sb_admin_supervisor(cli->bus, &supervisor) == 0 && !serve_is_gone(supervisor)) {
-                cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
-                        directory, (int)supervisor, cli_bus_words(cli));
+                cli_say("%s serves the bus in %s already; `agentctl %sstop` ends it%s",
+                        cli_agentd(supervisor), directory, cli_bus_words(cli),
+                        supervisor > 0 ? "" : " there");
                 return CLI_FAILED;
         }
         serve_find_agentd();
@@ -193,7 +194,8 @@ int cli_start(struct cli *cli)
 }
 
 /* A pidfd of the supervisor, or of that of an agentd which has lost its directory and holds this
- * one. Return: 0; -ESRCH, -ENOENT: there is none; -EAGAIN: it has just ended; -errno. */
+ * one. Return: 0; -ESRCH, -ENOENT: there is none; -EAGAIN: it has just ended; -EXDEV: this process
+ * cannot see it; -errno. */
 static int serve_open_process(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
 {
         int fd, r = sb_admin_supervisor(cli->bus, ret_pid);
@@ -203,6 +205,8 @@ static int serve_open_process(const struct cli *cli, pid_t *ret_pid, int *ret_fd
                 return sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
         if (r != 0)
                 return r;
+        if (*ret_pid <= 0)
+                return -EXDEV;
         fd = pidfd_open(*ret_pid, 0);
         if (fd < 0)
                 return errno == ESRCH ? -EAGAIN : -errno;
@@ -332,6 +336,12 @@ int cli_stop(struct cli *cli)
                 if (r == 0) {
                         r = serve_end_process(fd, pid);
                         close(fd);
+                }
+                if (r == -EXDEV) {
+                        cli_say("%s serves the bus in %s: stop it there, or from outside of this "
+                                "container",
+                                cli_agentd(pid), directory);
+                        return CLI_NOT_PERMITTED;
                 }
                 if (r == -ETIMEDOUT) {
                         cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped, or "
