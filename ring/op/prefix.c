@@ -82,25 +82,27 @@ bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
         return true;
 }
 
-/* Fault PREFIX_CUT_EARLY: the watch's cut is taken before writers look for it. */
-static uint64_t prefix_fault_cut(struct sb_handle *handle)
+/* Writers look for it, and then its cut is taken. Fault PREFIX_CUT_EARLY: the other way round. */
+static bool prefix_show_and_cut(struct sb_handle *handle, struct sb_op_prefix *watch)
 {
-        return SB_FAULT(PREFIX_CUT_EARLY) ? sb_clock_take_cut(handle) : 0;
+        bool late = SB_FAULT(PREFIX_CUT_EARLY), again;
+
+        if (!late)
+                sb_prefix_join(handle, watch->prefix_len);
+        again = sb_op_prefix_again(handle, watch);
+        if (late)
+                sb_prefix_join(handle, watch->prefix_len);
+        return again;
 }
 
 /* The entry stands: have writers look for it, and take the watch's cut. Return: 0, -EIO. */
 static int prefix_join(struct sb_handle *handle, struct sb_op_prefix *watch)
 {
-        uint64_t early = prefix_fault_cut(handle);
-
-        sb_prefix_join(handle, watch->prefix_len);
         /* A damaged ring may have no slots. */
-        if (watch->watch.row.slot_count < 2 || !sb_op_prefix_again(handle, watch)) {
+        if (watch->watch.row.slot_count < 2 || !prefix_show_and_cut(handle, watch)) {
                 sb_op_prefix_end(handle, watch);
                 return -EIO;
         }
-        if (early)
-                watch->cut = early;
         return 0;
 }
 

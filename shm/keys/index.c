@@ -208,11 +208,15 @@ void sb_index_heal_behind(struct sb_handle *handle, uint64_t hash, uint64_t cell
 
 /* ---- placeholders ---- */
 
-/* Whether a placeholder was confirmed by its node already. */
-static bool index_is_confirmed(const struct sb_version *placeholder)
+/* Whether a placeholder was confirmed by its node already. Fault PLACEHOLDER_UNCONFIRMED: a process
+ * that did not make it believes so. */
+static bool index_is_confirmed(const struct sb_handle *handle, const struct sb_version *placeholder)
 {
+        bool believed = SB_FAULT(PLACEHOLDER_UNCONFIRMED) &&
+                        SB_SHAPE_WRITER(placeholder->shape) != handle->slot;
+
         /* A:stamp. The stamp is set after the node took this cell. */
-        return sb_load_acquire(&placeholder->stamp) || SB_FAULT(PLACEHOLDER_UNCONFIRMED);
+        return sb_load_acquire(&placeholder->stamp) || believed;
 }
 
 /* The cell number of a node; if it has none yet, it takes @cell_number. */
@@ -262,7 +266,7 @@ bool sb_index_confirm(struct sb_handle *handle, uint64_t cell_number, uint64_t w
         struct sb_version *placeholder = sb_version_at(segment, word & SB_OFFSET_MASK);
         struct sb_node *node = placeholder ? sb_node_at(segment, placeholder->node) : NULL;
 
-        if (!node || index_is_confirmed(placeholder))
+        if (!node || index_is_confirmed(handle, placeholder))
                 return true;
         index_sign_first(handle, placeholder, node->hash, cell_number);
         if (index_settle_cell(handle, node, cell_number) == cell_number) {
