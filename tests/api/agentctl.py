@@ -172,5 +172,8 @@ def main(tests):
                 line = line.tb_next
             where = line.tb_lineno if line is not None else 0
             print(f'FAIL {name}: {os.path.basename(sys.argv[0])}:{where} {type(error).__name__} {error}', flush=True)
+    if not count:
+        print(f'FAIL {sys.argv[3]}: no such test')
+        return 1
     return 1 if failed else 77 if skipped == count else 0
 
