@@ -18,7 +18,6 @@
 struct race {
         bool (*begin)(void); /* the bus */
         void (*operation)(void *context);
-        void (*before)(void); /* at each point before that; NULL: nothing is done there */
         /* at one point */
         void (*beside)(void);
         /* there, and at each later one; NULL: the operation ends without another point */
@@ -42,11 +41,8 @@ static enum step_verdict race_point(void *context, uint64_t number, uintptr_t ad
 
         if (!run.touches)
                 return STEP_ON;
-        if (number < stop_at) {
-                if (race->before)
-                        race->before();
+        if (number < stop_at)
                 return STEP_ON;
-        }
         if (!came) {
                 came = true;
                 stop_at = number;
