@@ -388,7 +388,8 @@ static bool scan_step_is_above(const struct sb_read_set_edge *a, const struct sb
 }
 
 /* Note that a serializable transaction has read what lies between @from and @to, where the scan
- * stands now; but not the bus's own keys, unless the prefix asks for them. */
+ * stands now; but not the bus's own keys, unless the prefix asks for them. Each of the two may lie
+ * among those. */
 static void scan_step_note(struct sb_scan *scan, const struct sb_scan_bound *from,
         const struct sb_scan_bound *to, bool backwards)
 {
@@ -399,12 +400,13 @@ static void scan_step_note(struct sb_scan *scan, const struct sb_scan_bound *fro
 
         edges[backwards] = (struct sb_read_set_edge){from->key, from->len, from->inclusive};
         edges[!backwards] = (struct sb_read_set_edge){to->key, to->len, to->inclusive};
-        if (scan->reserved || scan_step_is_above(&edges[0], &reserved) ||
-                !scan_step_is_above(&edges[1], &behind)) {
+        if (scan->reserved || !scan_step_is_above(&behind, &edges[0])) {
                 sb_read_set_add_range(reads, &edges[0], &edges[1]);
                 return;
         }
-        sb_read_set_add_range(reads, &edges[0], &reserved);
+        /* Of the two parts one may be empty. */
+        sb_read_set_add_range(
+                reads, &edges[0], scan_step_is_above(&edges[1], &reserved) ? &reserved : &edges[1]);
         sb_read_set_add_range(reads, &behind, &edges[1]);
 }
 

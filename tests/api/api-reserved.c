@@ -257,6 +257,66 @@ static void test_the_buss_own_keys_are_read_as_others_are(void)
         END();
 }
 
+/* Scan a range in a serializable transaction, to its end; then a mark is made, and the transaction
+ * commits. Return: the result of that; -1: the scan did not give @count keys. */
+static int read_and_commit(
+        const struct sb_scan_options *how, const struct sb_bytes *seek, unsigned count)
+{
+        struct sb_scan_options in_txn = *how;
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        struct sb_txn *txn = NULL;
+        uint64_t cut;
+        int r;
+
+        r = sb_txn_begin(bus, SB_SERIALIZABLE, &txn);
+        in_txn.txn = txn;
+        r = r != 0 ? r : sb_scan_open_at(bus, none, &in_txn, &scan);
+        if (r == 0 && seek)
+                r = sb_scan_seek(scan, *seek);
+        for (; r == 0 && (r = sb_scan_next(scan, &guard)) == 0; count--)
+                sb_guard_release(&guard);
+        r = r == SB_E_NOT_FOUND && count == 0 ? 0 : -1;
+        if (r == 0)
+                r = sb_mark(bus, b("meanwhile"), &cut);
+        if (r == 0)
+                r = sb_txn_set(txn, b("written"), b("x"));
+        if (r == 0)
+                r = sb_txn_commit(txn, NULL);
+        sb_scan_close(scan);
+        sb_txn_end(txn);
+        if (sb_mark_drop(bus, b("meanwhile")) != 0)
+                r = -1;
+        return r;
+}
+
+static void test_a_range_that_ends_beside_them_or_among_them_is_read_without_them(void)
+{
+        const struct sb_scan_options up = {.size = sizeof(up)},
+                                     down = {.size = sizeof(down), .flags = SB_REVERSE};
+        struct sb_scan_options to;
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, near[2], b("below"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, near[3], b("above"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("written"), b(""), NULL, NULL), 0);
+        CHECK_EQ(read_and_commit(&up, NULL, 3), 0);
+        CHECK_EQ(read_and_commit(&down, NULL, 3), 0);
+        for (unsigned i = 0; i < OWN_COUNT; i++) {
+                CHECK_EQ(read_and_commit(&up, &own[i], 2), 0);
+                CHECK_EQ(read_and_commit(&down, &own[i], 1), 0);
+                to = up;
+                to.end = own[i];
+                CHECK_EQ(read_and_commit(&to, NULL, 1), 0);
+                to.flags = SB_REVERSE;
+                CHECK_EQ(read_and_commit(&to, NULL, 1), 0);
+        }
+        to = up;
+        to.end = near[3];
+        CHECK_EQ(read_and_commit(&to, NULL, 1), 0);
+        END();
+}
+
 /* In a forked child all calls on the parent's bus are SB_E_DETACHED. Return: 0, or the line where
  * something was not as it should be. */
 static int write_detached(struct sb_txn *txn)
@@ -367,6 +427,7 @@ int main(int argc, char **argv)
         RUN(test_restore_leaves_marks_and_rules_as_they_are);
         RUN(test_keys_beside_them_are_like_any_other);
         RUN(test_the_buss_own_keys_are_read_as_others_are);
+        RUN(test_a_range_that_ends_beside_them_or_among_them_is_read_without_them);
         RUN(test_misuse_comes_first_and_detached_behind);
         RUN(test_a_scan_passes_over_many_of_the_buss_own_keys_as_over_few);
         return test_end();
