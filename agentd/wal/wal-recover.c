@@ -31,11 +31,14 @@
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/handle.h"
 
-#define SECOND_NS UINT64_C(1000000000)
-/* Where a bus does not fit its segment is larger by this part of --size, so often at most. */
+#define SECOND_NS    UINT64_C(1000000000)
 #define LOOK_BYTES   (UINT64_C(16) << 20) /* that are read between two looks at the clock */
 #define LOOK_ENTRIES 4096u
+/* Where a bus does not fit its segment is larger by this part of --size, so often at most. But a
+ * large value takes units in a row, and of the few units that a tiny bus has that part is one or
+ * two: there it is eight. */
 #define LARGER_PART  16u
+#define LARGER_LEAST 32768u
 #define LARGER_STEPS 2u
 
 /* A word of the bus, as the last entry has it that names it, and where that stands. */
@@ -371,11 +374,12 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
 {
         struct sb_config config = *recover->config;
         uint32_t left = SB_FAULT(RECOVER_AS_LARGE) ? 0 : LARGER_STEPS;
+        uint64_t part = recover->config->size / LARGER_PART;
         int r = wal_recover_make_of(recover, &config, directory_fd, ret);
 
         /* Bound: result. --size is said to be too small. */
         for (; r == -ENOSPC && left; left--) {
-                config.size += recover->config->size / LARGER_PART;
+                config.size += part > LARGER_LEAST ? part : LARGER_LEAST;
                 recover->entries = 0;
                 r = wal_recover_make_of(recover, &config, directory_fd, ret);
         }
