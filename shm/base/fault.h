@@ -162,6 +162,8 @@
         X(LOST_UNHEARD, "what went for want of memory before it was listed is not counted")        \
         X(MARK_UNANNOUNCED, "the log hears of the first mark behind its cut")                      \
         X(RESERVE_UNDIVIDED, "any delete may have what is for the bus's own keys")                 \
+        X(OWN_MARKED, "marks keep the keys of marks")                                              \
+        X(OWN_UNANNOUNCED, "the bus's own keys go from below an open cut")                         \
         X(INSPECT_UNANSWERED,                                                                      \
                 "a part of the segment is not looked at when its process was killed")              \
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \

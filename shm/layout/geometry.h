@@ -41,13 +41,6 @@ uint64_t sb_geometry_vacancies_size(const struct sb_geometry *geometry);
 /* Where they are: behind the bitmaps. */
 uint64_t sb_geometry_vacancies_at(const struct sb_geometry *geometry);
 
-/* The last units of the reserve, a quarter of it: for tombstones of the bus's own keys. A reserve
- * of one or two is too small for that. */
-static inline uint32_t sb_geometry_own_count(const struct sb_geometry *geometry)
-{
-        return geometry->reserve_count < 3 ? 0 : (geometry->reserve_count + 3) / 4;
-}
-
 /* Make the geometry that @wish describes. Return: 0; -EINVAL (a field is out of its bounds);
  * -ENOSPC: @wish->size is too small, and ret->size says the least that serves. */
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);

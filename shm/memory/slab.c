@@ -1,8 +1,7 @@
 /*
  * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
  *
- * Units are found by hints (vacancy.h): for versions the lowest first, for nodes and guard words
- * the highest.
+ * Units are found by hints (vacancy.h): the lowest for versions, the highest for nodes and guards.
  */
 
 #include "shm/memory/slab.h"
@@ -58,7 +57,8 @@ static void slab_exhaust(struct sb_handle *handle, uint32_t unit)
 struct search {
         uint64_t wanted; /* the unit's word, with this client as its owner */
         uint32_t first, end;
-        bool waits; /* an EMPTY unit waits for its grace period */
+        uint32_t block_count; /* in each: those that it may take */
+        bool waits;           /* an EMPTY unit waits for its grace period */
 };
 
 static uint64_t slab_unowned(const struct search *search)
@@ -91,17 +91,16 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
         const struct sb_segment *segment = &handle->segment;
         uint64_t unowned = slab_unowned(search), word, empty_word = 0;
         enum sb_unit_kind kind = SB_UNIT_KIND(unowned);
-        uint32_t list = sb_vacancy_list(segment, kind, SB_UNIT_CLASS(unowned)), looked = 0,
-                 block_count = sb_unit_block_count(segment, unowned),
-                 quarter = (block_count + 3) / 4, best = NO_UNIT, best_count = 0, empty = NO_UNIT,
-                 unit, count;
+        uint32_t list = sb_vacancy_list(segment, kind, SB_UNIT_CLASS(unowned)), looked = 0, unit,
+                 count, quarter = (search->block_count + 3) / 4, best = NO_UNIT, best_count = 0,
+                 empty = NO_UNIT;
 
         for (unit = sb_vacancy_next(segment, list, search->first, search->end);
                 unit != SB_VACANCY_NONE && looked < LOOK_MAX;
                 unit = sb_vacancy_next(segment, list, unit + 1, search->end)) {
                 word = sb_unit_word(segment, unit);
                 if (word == unowned) {
-                        count = sb_unit_count_some(segment, unit, block_count, quarter);
+                        count = sb_unit_count_some(segment, unit, search->block_count, quarter);
                         if (count >= quarter && slab_claim(handle, search, unit, word))
                                 return unit;
                         if (!count) {
@@ -214,8 +213,7 @@ enum effort {
 };
 
 /* Become the owner of a unit of @search that serves as a slab: of one of the kind and class that
- * has
- * a free block, else as @effort says. Return: the unit, or NO_UNIT. */
+ * has a free block, else as @effort says. Return: the unit, or NO_UNIT. */
 static uint32_t slab_search(struct sb_handle *handle, struct search *search, enum effort effort)
 {
         const struct sb_segment *segment = &handle->segment;
@@ -245,11 +243,11 @@ static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, u
 {
         const struct sb_geometry *g = &handle->segment.geometry;
         uint32_t limit = g->unit_count - g->reserve_count, unit;
-        bool whole = handle->slabs.takes_own || SB_FAULT(RESERVE_UNDIVIDED);
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
                 .first = reserve ? limit : 0,
-                .end = reserve ? g->unit_count - (whole ? 0 : sb_geometry_own_count(g)) : limit,
+                .end = reserve ? sb_slab_reserve_end(handle) : limit,
+                .block_count = sb_slab_reserve_block_count(handle, class_, reserve),
         };
 
         unit = slab_search(handle, &search, effort);
@@ -314,8 +312,9 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, cache->unit);
-        uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
-        uint32_t wanted = slab_refill_count(handle, kind, class_);
+        bool reserve = cache == &handle->slabs.tombstones;
+        uint32_t wanted = slab_refill_count(handle, kind, class_), word,
+                 block_count = sb_slab_reserve_block_count(handle, class_, reserve);
 
         for (word = 0; word * 64 < block_count; word++) {
                 uint64_t free_mask = sb_unit_free_bits(segment, cache->unit, word, block_count),

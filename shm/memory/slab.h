@@ -9,9 +9,10 @@
  * A block is taken when its bit in its unit's bitmap is set (unit.h): there is no list that a crash
  * can tear. A client owns a slab while it takes blocks from it, and takes up to SB_SLAB_CACHE_MAX
  * of them at once into its slab cache: so most takes touch no shared word. The last units are the
- * reserve: only tombstones may have them, so that a full bus can still delete. Its last quarter (of
- * three units or more) is for tombstones of the bus's own keys alone: so a mark, which may be what
- * keeps all memory, can still be dropped where deletes have used up the rest.
+ * reserve: only tombstones may have them, so that a full bus can still delete. Its last quarter is
+ * for tombstones of the bus's own keys alone: so a mark, which may be what keeps all memory, can
+ * still be dropped where deletes have used up the rest. It is a quarter of the units; where there
+ * are one or two, a quarter of the blocks in each.
  *
  * Always true: an owner gives a slab up no sooner than at the end of the operation in which it ran
  * out. So a block that was taken and not published always lies in a slab that its taker owns, and
@@ -21,9 +22,43 @@
 #define SB_MEMORY_SLAB_H
 
 #include "shm/base/assert.h"
+#include "shm/base/fault.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
+
+/* ---- the reserve ---- */
+
+#define SB_RESERVE_FEW 3u /* fewer units are divided by blocks */
+
+/* Whether what is taken now may have all of it. Fault RESERVE_UNDIVIDED: any tombstone may. */
+static inline bool sb_slab_reserve_is_whole(const struct sb_handle *handle)
+{
+        return handle->slabs.takes_own || SB_FAULT(RESERVE_UNDIVIDED);
+}
+/* The unit behind the last one that may be taken now. */
+static inline uint32_t sb_slab_reserve_end(const struct sb_handle *handle)
+{
+        const struct sb_geometry *g = &handle->segment.geometry;
+
+        if (g->reserve_count < SB_RESERVE_FEW || sb_slab_reserve_is_whole(handle))
+                return g->unit_count;
+        return g->unit_count - (g->reserve_count + 3) / 4;
+}
+/* How many blocks of each slab of this class may be taken now, the first ones; @reserve: of one in
+ * the reserve. */
+static inline uint32_t sb_slab_reserve_block_count(
+        const struct sb_handle *handle, uint32_t class_, bool reserve)
+{
+        const struct sb_geometry *g = &handle->segment.geometry;
+        uint32_t count = g->unit_size / handle->segment.class_size[class_];
+
+        if (!reserve || g->reserve_count >= SB_RESERVE_FEW || sb_slab_reserve_is_whole(handle))
+                return count;
+        return count - (count + 3) / 4;
+}
+
+/* ---- blocks ---- */
 
 /* What else may serve where no block of the size's class is left: blocks of larger classes (so that
  * what a delete freed serves what is smaller), the reserve, and the part of it that is for the

@@ -7,6 +7,7 @@
 #include "shm/history/named.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -162,6 +163,42 @@ void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret)
         segment->os->membarrier(segment->os->context);
         horizon_read_cuts(handle, ret);
         horizon_sort(ret, ret->cuts + horizon_cuts_max(&segment->geometry));
+}
+
+/* Whether an announced cut reads what was current from @stamp until @successor, which is not above
+ * the bound of a horizon that was taken before. What is pending now was announced behind that, or
+ * has had its cut since: that lies at the bound or above. Fault OWN_UNANNOUNCED: not asked. */
+static bool horizon_is_announced(struct sb_handle *handle, uint64_t stamp, uint64_t successor)
+{
+        struct sb_segment *segment = &handle->segment;
+        struct sb_roster_walk walk = {.segment = segment};
+        uint32_t slot, i;
+
+        while (!SB_FAULT(OWN_UNANNOUNCED) && sb_roster_next(&walk, &slot))
+                for (i = 0; i < segment->geometry.snapshot_count; i++) {
+                        /* A:announce. */
+                        uint64_t cut = sb_load_acquire(
+                                &sb_record_snapshots(sb_record_at(segment, slot))[i]);
+
+                        cut &= ~SB_SNAPSHOT_EVICTING;
+                        if (cut > SB_SNAPSHOT_EVICTED && cut >= stamp && cut < successor)
+                                return true;
+                }
+        return false;
+}
+
+bool sb_horizon_keeps(struct sb_handle *handle, const struct sb_horizon *horizon,
+        const struct sb_version *version, uint64_t stamp, uint64_t successor)
+{
+        uint64_t shape;
+
+        if (!sb_horizon_needs(horizon, stamp, successor))
+                return false;
+        shape = sb_version_shape(&handle->segment, version);
+        if (successor > horizon->bound || SB_FAULT(OWN_MARKED) ||
+                !sb_reserved_is(version->bytes, SB_SHAPE_KEY_LEN(shape)))
+                return true;
+        return horizon_is_announced(handle, stamp, successor);
 }
 
 void sb_horizon_renew(struct sb_handle *handle)

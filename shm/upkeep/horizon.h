@@ -58,6 +58,12 @@ static inline bool sb_horizon_needs(
         return horizon->cuts[low] < successor;
 }
 
+/* The same for @version, of which @stamp is. Of the bus's own keys marks keep nothing: so the keys
+ * of marks do not keep one another's, and where marks keep all memory, what the first one's end
+ * needs is there again for the next one's. An open cut keeps them. */
+bool sb_horizon_keeps(struct sb_handle *handle, const struct sb_horizon *horizon,
+        const struct sb_version *version, uint64_t stamp, uint64_t successor);
+
 /* Whether any cut was open when the handle took its horizon. */
 static inline bool sb_horizon_has_cuts(const struct sb_handle *handle)
 {

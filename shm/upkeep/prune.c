@@ -178,7 +178,7 @@ static inline __attribute__((always_inline)) enum verdict prune_judge(struct sb_
                 return STAYS;
         if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                 return GOES;
-        if (sb_horizon_needs(horizon, stamp, newer))
+        if (sb_horizon_keeps(handle, horizon, version, stamp, newer))
                 return STAYS;
         if (keeping && sb_rules_keep(keeping, number, newer))
                 return RULED;
@@ -507,8 +507,8 @@ static bool prune_behind_needed(
 
         /* A:stamp, both. */
         return SB_SHAPE_KIND(old->shape) != SB_VERSION_PLACEHOLDER &&
-               sb_horizon_needs(current ? &handle->horizon : &nothing, sb_load_acquire(&old->stamp),
-                       sb_load_acquire(&version->stamp)) &&
+               sb_horizon_keeps(handle, current ? &handle->horizon : &nothing, old,
+                       sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)) &&
                !SB_FAULT(BEHIND_UNASKED);
 }
 

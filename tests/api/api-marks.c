@@ -147,27 +147,108 @@ static uint32_t until_full(uint32_t first, bool deletes)
         return r == SB_E_FULL ? count - 1 - first : 0;
 }
 
-static void test_a_mark_that_keeps_all_memory_can_be_dropped(void)
+/* Deletes keys, from @first on. Return: whether all of them were there. */
+static bool delete_some(uint32_t first, uint32_t count)
 {
+        char key[16];
+
+        for (uint32_t i = first; i < first + count; i++) {
+                snprintf(key, sizeof(key), "key %u", i);
+                if (sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL) != 0)
+                        return false;
+        }
+        world_prune(&world, bus);
+        return true;
+}
+
+static void keep_all_by_a_mark_and_drop_it(void)
+{
+        uint32_t end = until_full(0, false), first = 0;
         uint64_t cut = 0;
         char key[16];
 
-        WORLD_BEGIN(2 * MIB);
-        CHECK(until_full(0, false) > 1000);
-        for (uint32_t i = 0; i < 100; i++) {
-                snprintf(key, sizeof(key), "key %u", i);
-                CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
-        }
-        world_prune(&world, bus);
-        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        for (; sb_mark(bus, b("m"), &cut) == SB_E_FULL && first < end / 2; first += 20)
+                CHECK(delete_some(first, 20));
+        CHECK(cut != 0);
         /* The mark keeps what is deleted, so deletes use up what is reserved for them, too. */
-        CHECK(until_full(100, true) > 0);
-        world_prune(&world, bus);
-        CHECK_EQ(sb_delete(bus, b("key 999"), SB_ANY_REV, NULL, NULL), SB_E_FULL);
+        for (int r = 0; r != SB_E_FULL; first++) {
+                CHECK(r == 0 && first < end);
+                snprintf(key, sizeof(key), "key %u", first);
+                r = sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL);
+        }
         CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
         world_prune(&world, bus);
-        CHECK_EQ(sb_delete(bus, b("key 999"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("key 0"), b("0123456789"), NULL, NULL), 0);
+}
+
+static void test_a_mark_that_keeps_all_memory_can_be_dropped(void)
+{
+        WORLD_BEGIN(2 * MIB);
+        keep_all_by_a_mark_and_drop_it();
+        END();
+}
+
+/* The reserve is three units or more, two, one. */
+static void test_on_the_smallest_buses_too_a_mark_that_keeps_all_memory_can_be_dropped(void)
+{
+        for (uint64_t size = 1024; size >= 128; size /= 2) {
+                WORLD_BEGIN(size * 1024);
+                keep_all_by_a_mark_and_drop_it();
+                END();
+        }
+}
+
+/* Each but the last is one that a later one could keep. */
+static void test_on_a_full_bus_all_marks_can_be_dropped_oldest_first(void)
+{
+        for (uint64_t size = 8192; size >= 128; size /= 2) {
+                uint32_t count = 0, end;
+                uint64_t cut;
+                char name[16];
+
+                WORLD_BEGIN(size * 1024);
+                end = until_full(0, false);
+                CHECK(delete_some(0, end / 2));
+                for (int r = 0; r == 0; count += r == 0) {
+                        snprintf(name, sizeof(name), "m%u", count);
+                        r = sb_mark(bus, b(name), &cut);
+                }
+                CHECK(count >= 4);
+                for (uint32_t fills = 0; fills < 3; fills++) {
+                        world_prune(&world, bus); /* what is in its grace period */
+                        (void)until_full(end + 100000 * fills, false);
+                }
+                CHECK(until_full(end / 2, true) > 0);
+                for (uint32_t i = 0; i < count; i++) {
+                        snprintf(name, sizeof(name), "m%u", i);
+                        CHECK_EQ(sb_mark_drop(bus, b(name)), 0);
+                        world_prune(&world, bus);
+                }
+                snprintf(name, sizeof(name), "key %u", end - 1);
+                CHECK_EQ(sb_delete(bus, b(name), SB_ANY_REV, NULL, NULL), 0);
+                END();
+        }
+}
+
+static void test_an_open_cut_has_the_marks_that_stood_then(void)
+{
+        struct sb_bytes key = {"\0sb\0mark\0before", 15};
+        struct sb_guard guard = {0};
+        struct sb_txn *txn = NULL;
+        uint64_t cut = 0;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(bus, b("before"), &cut), 0);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_mark(bus, b("after"), &cut), 0);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_get(bus, key, &guard), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_txn_get(txn, key, &guard), 0);
+        sb_guard_release(&guard);
+        sb_txn_end(txn);
+        CHECK_EQ(sb_mark_drop(bus, b("after")), 0);
         END();
 }
 
@@ -337,6 +418,9 @@ int main(int argc, char **argv)
         RUN(test_a_mark_keeps_what_was_there_and_lets_it_go);
         RUN(test_marks_are_as_many_as_the_table_holds);
         RUN(test_a_mark_that_keeps_all_memory_can_be_dropped);
+        RUN(test_on_the_smallest_buses_too_a_mark_that_keeps_all_memory_can_be_dropped);
+        RUN(test_on_a_full_bus_all_marks_can_be_dropped_oldest_first);
+        RUN(test_an_open_cut_has_the_marks_that_stood_then);
         RUN(test_a_drop_that_finds_no_memory_leaves_the_mark);
         RUN(test_the_bus_own_keys_are_not_among_the_others);
         RUN(test_a_time_names_the_last_cut_that_was_not_after_it);
