@@ -18,6 +18,7 @@
 
 #define LAP_SHIFT 44u
 #define LAP_BITS  20u
+#define LAP_MASK  ((UINT64_C(1) << LAP_BITS) - 1)
 #define CELL_MASK ((UINT64_C(1) << LAP_SHIFT) - 1)
 
 static uint64_t hint_lap(const struct sb_ring_view *view, uint64_t number)
@@ -124,15 +125,18 @@ uint64_t sb_hint_push(
 
 bool sb_hint_is_there(const struct sb_ring_view *view, uint64_t number)
 {
-        /* A:hint. */
-        return view->slot_count > 1 &&
-               hint_is_reached(view, sb_load_acquire(hint_slot(view, number)), number);
+        uint64_t word;
+
+        if (view->slot_count < 2)
+                return false;
+        word = sb_load_acquire(hint_slot(view, number)); /* A:hint. */
+        return word && word >> LAP_SHIFT != ((hint_lap(view, number) - 1) & LAP_MASK);
 }
 
 uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number)
 {
         uint64_t word = sb_load_acquire(hint_slot(view, number)); /* A:hint. */
-        bool same = word >> LAP_SHIFT == (hint_lap(view, number) & ((1u << LAP_BITS) - 1));
+        bool same = word >> LAP_SHIFT == (hint_lap(view, number) & LAP_MASK);
 
         return same || SB_FAULT(HINT_LAP_UNASKED) ? word & CELL_MASK : 0;
 }

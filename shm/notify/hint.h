@@ -62,9 +62,10 @@ static inline uint64_t sb_hint_tail(const struct sb_ring_view *view)
 {
         return sb_load_acquire(&view->ring->tail); /* A:hint. */
 }
-/* Whether hint @number, or a later one in its slot, is in. Of a row without slots, none is. A
- * reader goes by the slots, never by the tail: each process that tells has to have that line for
- * itself. */
+/* Whether hint @number, or a later one in its slot, is in: until then that has the one of the lap
+ * before, or none. So a reader learns it however late it looks, but one lap before a multiple of
+ * 2^20: then its bell says so. Of a row without slots, none is in. A reader goes by the slots,
+ * never by the tail: each process that tells has to have that line for itself. */
 bool sb_hint_is_there(const struct sb_ring_view *view, uint64_t number);
 /* Read hint @number, which is there. Return: the number of its cell; 0: it was overwritten. */
 uint64_t sb_hint_read(const struct sb_ring_view *view, uint64_t number);

@@ -28,12 +28,38 @@ static void test_hints_come_in_order_or_are_known_to_be_overwritten(void)
         CHECK_EQ(begin(&reader, &watch), 0);
         for (number = 0; number < 10 * ring->slot_count; number++) {
                 CHECK_EQ(sb_hint_tail(ring), number);
+                CHECK(!sb_hint_is_there(ring, number));
                 over = sb_hint_push(&writer, ring, number + 7);
                 CHECK_EQ(over, number < ring->slot_count ? 0 : number + 7 - ring->slot_count);
+                CHECK(sb_hint_is_there(ring, number));
                 CHECK_EQ(sb_hint_read(ring, number), number + 7);
-                if (number >= ring->slot_count)
+                if (number >= ring->slot_count) {
+                        CHECK(sb_hint_is_there(ring, number - ring->slot_count));
                         CHECK_EQ(sb_hint_read(ring, number - ring->slot_count), 0);
+                }
         }
+        unmake_bus();
+}
+
+static void test_a_reader_that_is_any_number_of_laps_behind_learns_that_it_is(void)
+{
+        static const uint64_t laps[] = {1, 2, 1 << 18, (1 << 19) - 1, 1 << 19, (1 << 19) + 1,
+                (1 << 20) - 2, (1 << 20) - 1, (1 << 20) + 1, 3 << 20 | 5};
+        struct sb_ring_view *ring = &watch.watch.ring;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(begin(&reader, &watch), 0);
+        for (size_t i = 0; i < sizeof(laps) / sizeof(laps[0]); i++)
+                for (uint64_t from = 0; from < 5; from += 2) {
+                        uint64_t lap = from + laps[i], number = from * ring->slot_count + 3;
+
+                        sb_store_release(&ring->slots[3], (lap & 0xfffff) << 44 | 1);
+                        /* It is there, and is not the one. But one lap less than all is not told
+                         * from the lap before. */
+                        CHECK_EQ(sb_hint_is_there(ring, number),
+                                laps[i] % (1 << 20) != (1 << 20) - 1);
+                        CHECK_EQ(sb_hint_read(ring, number), 0);
+                }
         unmake_bus();
 }
 
@@ -86,6 +112,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_hints_come_in_order_or_are_known_to_be_overwritten);
+        RUN(test_a_reader_that_is_any_number_of_laps_behind_learns_that_it_is);
         RUN(test_slots_that_are_ahead_hold_no_writer_up);
         RUN(test_a_watch_does_not_begin_where_all_is_given_up_for_ever);
         RUN(test_a_watch_does_not_begin_on_a_ring_without_slots);
