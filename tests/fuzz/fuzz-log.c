@@ -5,7 +5,7 @@
  * Checksums would stop most of what is changed at random at the door, so an input's first byte says
  * what becomes of the others:
  *
- *      bits 0-1        which log they are about (log-seed.h)
+ *      bits 0-1, 6     which log they are about (log-seed.h)
  *      bits 2-3        0 changes of it (log-image.h); checksums are not mended: no change may be
  *                        believed
  *                      1 changes of it, and all checksums are right again behind them
@@ -51,6 +51,8 @@ enum { KIND_EDITED, KIND_MENDED, KIND_RAW, KIND_ENTRIES };
 static struct log_seed seeds[LOG_SEEDS];
 /* The segment that the whole log gives at the cut of each batch; the small one behind the large. */
 static struct log_loaded states[2 * LOG_SEEDS][LOG_WRITTEN_MAX];
+/* The same of LOG_PIECES where its copy lacks a piece, so that all comes from before it. */
+static struct log_loaded from_before[2][LOG_WRITTEN_MAX];
 static struct log_image image, stored;
 static int directory = -1;
 static char path[64];
@@ -110,9 +112,27 @@ struct looking {
         const struct log_seed *seed; /* of which each batch must be; NULL: of none */
         uint64_t bytes;              /* of all files */
         uint64_t batches, entries, sequence, cut, hash;
+        uint64_t passed;  /* batches that are not handed out, for they have no change */
         uint32_t written; /* which one the last batch is */
         bool open;        /* it has not ended */
 };
+
+static bool is_whole(const struct log_seed *seed, uint64_t sequence);
+
+/* Behind the last batch. One that is passed over is bad, and had the cut of that one. */
+static void look_between(struct looking *looking, const struct sb_wal_batch *batch)
+{
+        const struct log_seed *seed = looking->seed;
+
+        FUZZ_CHECK(batch->sequence > looking->sequence && batch->previous_cut == looking->cut);
+        for (uint64_t sequence = looking->sequence + 1; sequence < batch->sequence; sequence++) {
+                looking->passed++;
+                FUZZ_CHECK(!seed || !is_whole(seed, sequence));
+                for (uint32_t i = 0; seed && i < seed->written_count; i++)
+                        FUZZ_CHECK(seed->written[i].sequence != sequence ||
+                                   seed->written[i].cut == looking->cut);
+        }
+}
 
 static int look_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
 {
@@ -120,8 +140,8 @@ static int look_begin(void *context, const struct sb_wal_batch *batch, bool *ret
 
         *ret_skip = false;
         FUZZ_CHECK(!looking->open);
-        FUZZ_CHECK(!looking->batches || batch->sequence == looking->sequence + 1);
-        FUZZ_CHECK(!looking->batches || batch->previous_cut == looking->cut);
+        if (looking->batches)
+                look_between(looking, batch);
         looking->batches++;
         looking->open = true;
         looking->sequence = batch->sequence;
@@ -218,6 +238,8 @@ static struct sb_wal_end look(const struct log_seed *seed, struct looking *ret)
                 FUZZ_CHECK(!seed);
         else
                 FUZZ_CHECK(!ret->open && (!ret->batches || ret->sequence == end.sequence));
+        if (!r && ret->batches)
+                FUZZ_CHECK(ret->passed <= end.passed);
         if (seed) {
                 FUZZ_CHECK(!ret->batches || end.first_sequence == seed->first ||
                            !image.files[first_file(seed)].there);
@@ -235,12 +257,23 @@ static bool is_taken(const struct sb_wal_end *end, bool go_on)
                (end->ending == SB_WAL_DAMAGED && go_on && end->cut);
 }
 
+/* Whether this is the bus at the end of a batch. */
+static bool is_state(
+        uint32_t head, uint32_t kind, uint32_t written, const struct log_loaded *loaded)
+{
+        bool small = head & SMALL;
+        const struct log_loaded *state = &states[2 * kind + small][written],
+                                *other = &from_before[small][written];
+
+        return (state->keys && state->digest == loaded->digest) ||
+               (kind == LOG_PIECES && other->keys && other->digest == loaded->digest);
+}
+
 /* What came back is the log up to the last batch of which all frames are as they were, or a later
  * one, of which zeros behind the payload were changed. */
 static void look_at_last(
         uint32_t head, uint32_t kind, const struct log_seed *seed, const struct log_loaded *loaded)
 {
-        const struct log_loaded *all = states[2 * kind + !!(head & SMALL)];
         uint64_t last = 0;
         bool found = false;
 
@@ -250,8 +283,7 @@ static void look_at_last(
                 if (seed->frames[i].sequence > last && is_whole(seed, seed->frames[i].sequence))
                         last = seed->frames[i].sequence;
         for (uint32_t i = 0; i < seed->written_count; i++)
-                found |= seed->written[i].sequence >= last && all[i].keys &&
-                         all[i].digest == loaded->digest;
+                found |= seed->written[i].sequence >= last && is_state(head, kind, i, loaded);
         FUZZ_CHECK(found);
 }
 
@@ -281,7 +313,7 @@ static void bring_back(
         if (end->first_sequence == seed->first && state->keys)
                 FUZZ_CHECK(!loaded.result);
         if (!loaded.result && state->keys)
-                FUZZ_CHECK(loaded.digest == state->digest);
+                FUZZ_CHECK(is_state(head, kind, looking->written, &loaded));
 }
 
 /* ---- inputs ---- */
@@ -323,6 +355,33 @@ static void note_states(uint32_t kind)
         FUZZ_CHECK(states[2 * kind][looking.written].keys);
 }
 
+/* The same, with a piece of the copy that is bad and passed over. */
+static void note_states_from_before(void)
+{
+        const struct log_seed *seed = &seeds[LOG_PIECES];
+        struct log_frame piece = {0};
+        struct looking looking;
+
+        for (uint32_t i = 1; i < seed->written_count; i++)
+                for (uint32_t j = 0; j < seed->frame_count && !piece.space; j++)
+                        if (seed->written[i].cut == seed->written[i - 1].cut &&
+                                seed->frames[j].sequence == seed->written[i].sequence)
+                                piece = seed->frames[j];
+        FUZZ_CHECK(piece.space);
+        log_image_copy(&image, &seed->image);
+        memset(image.files[piece.file].bytes + piece.offset, 0, SB_WAL_FRAME_HEAD);
+        log_image_store(directory, &image, &stored);
+        FUZZ_CHECK(look(seed, &looking).ending == SB_WAL_CLEAN && looking.passed == 1);
+        for (uint32_t i = 0; i < seed->written_count; i++)
+                for (uint32_t small = 0; small < 2; small++) {
+                        log_image_store(directory, &image, &stored);
+                        log_load(directory, seed->written[i].cut, small, &from_before[small][i]);
+                        FUZZ_CHECK(small || (!from_before[0][i].result &&
+                                                    from_before[0][i].keys ==
+                                                            states[2 * LOG_PIECES][i].keys));
+                }
+}
+
 static void begin(void)
 {
         const char *given = getenv("SB_FUZZ_DIRECTORY");
@@ -334,6 +393,7 @@ static void begin(void)
                 log_seed_make(kind, directory, &seeds[kind]);
         for (uint32_t kind = 0; kind < LOG_SEEDS; kind++)
                 note_states(kind);
+        note_states_from_before();
 }
 
 /* The header of the first log, and one batch with these entries. */
@@ -386,7 +446,7 @@ static void make_raw(struct fuzz_input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct fuzz_input input = {data, size};
-        uint32_t head = (uint32_t)fuzz_take(&input, 1), kind = head & 3;
+        uint32_t head = (uint32_t)fuzz_take(&input, 1), kind = (head & 3) | (head >> 4 & 4);
         const struct log_seed *seed = NULL;
         struct looking looking;
         struct sb_wal_end end;
@@ -396,6 +456,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 begin();
         if ((head >> 2 & 3) == KIND_RAW || (head >> 2 & 3) == KIND_ENTRIES)
                 kind = LOG_PLAIN;
+        if (kind >= LOG_SEEDS)
+                kind &= 3;
         log_image_copy(&image, &seeds[kind].image);
         switch (head >> 2 & 3) {
         case KIND_EDITED:

@@ -37,6 +37,7 @@ struct story_key {
 static struct story_told {
         struct story_key keys[KEYS];
         uint64_t clock, txns;
+        bool still; /* a batch has no change, and the cut of the one before */
         uint64_t rule_stamp, mark_stamp, mark_cut;
 } told;
 
@@ -116,7 +117,7 @@ static int add_mark(struct sb_wal_writer *writer)
 static int begin_batch(struct sb_wal_writer *writer, uint32_t stamps)
 {
         uint64_t now = BEGAN_NS + told.clock * SECOND_NS;
-        uint64_t cut = told.clock + stamps + 1;
+        uint64_t cut = told.clock + (told.still ? 0 : stamps + 1);
         int r = sb_wal_writer_begin(writer, cut, now, now - BEGAN_NS + SECOND_NS);
 
         r = r ? r : add_word(writer, SB_WAL_WORD_HISTORY_FLOOR, 0);
@@ -125,7 +126,7 @@ static int begin_batch(struct sb_wal_writer *writer, uint32_t stamps)
 
 static int end_batch(struct sb_wal_writer *writer)
 {
-        told.clock++;
+        told.clock += !told.still;
         options.sequence++;
         options.cut = told.clock;
         return sb_wal_writer_end(writer);
@@ -370,8 +371,10 @@ static int make_others(struct sb_wal_writer *writer, uint32_t kind)
         uint64_t cut = told.clock;
 
         if (kind >= LOG_COPY) {
+                told.still = kind == LOG_PIECES;
                 r = r ? r : write_copy(writer);
-                r = r || kind == LOG_FRONT ? r : sb_wal_writer_release(writer, cut);
+                told.still = false;
+                r = r || kind != LOG_COPY ? r : sb_wal_writer_release(writer, cut);
                 r = r ? r : write_batches(writer, 3);
         }
         sb_wal_writer_close(writer);

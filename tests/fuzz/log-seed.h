@@ -14,12 +14,14 @@
 #include "tests/fuzz/log-image.h"
 
 enum {
-        LOG_PLAIN, /* one file */
-        LOG_FILES, /* many, of a frame or two: batches go on from one to the next */
-        LOG_ANEW,  /* a batch that did not count comes once more, as another one */
-        LOG_COPY,  /* the files before a copy of the bus are gone */
+        LOG_PLAIN,  /* one file */
+        LOG_FILES,  /* many, of a frame or two: batches go on from one to the next */
+        LOG_ANEW,   /* a batch that did not count comes once more, as another one */
+        LOG_COPY,   /* the files before a copy of the bus are gone */
+        LOG_PIECES, /* they are there, and the batches of the copy have no change */
         LOG_SEEDS,
-        LOG_FRONT, /* they are there; for tests of power failures (tests/power) */
+        /* They are there, and it has changes; for tests of power failures (tests/power). */
+        LOG_FRONT = LOG_SEEDS,
 };
 
 /* A batch that was written. Of those that did not count there may be two of one sequence. */
