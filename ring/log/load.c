@@ -435,13 +435,6 @@ int sb_load_turn(struct sb_load *load, const struct sb_load_words *words)
         return 0;
 }
 
-void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint64_t rev)
-{
-        const struct sb_segment *segment = &load->handle->segment;
-
-        sb_index_raise_floor(segment, sb_hash_key(key, key_len, segment->seed), rev);
-}
-
 int sb_load_floor_of(
         struct sb_load *load, uint64_t seed, uint64_t which, uint64_t count, uint64_t rev)
 {

@@ -116,10 +116,8 @@ void sb_load_fetch(struct sb_load *load, const void *key, uint32_t key_len);
  * already, or the cut is below all cuts. Cost: a look at each rule and each mark. */
 int sb_load_turn(struct sb_load *load, const struct sb_load_words *words);
 
-/* Raises the floor of a key that the stored bus had, and of which no version is loaded: the key's
- * next life begins above @rev. The length is 1 to 1,024. */
-void sb_load_floor(struct sb_load *load, const void *key, uint32_t key_len, uint64_t rev);
-/* The same for all keys of the bucket @which of a bus with @count buckets and this @seed. With
+/* Raises the floor of all keys of the bucket @which of a bus with @count buckets and this @seed:
+ * the next life of one that the stored bus had, and that has no version, begins above @rev. With
  * another seed than the segment's, all floors rise. Return: 0; -EBADMSG: no bus has such a bucket
  * or such a revision. Cost: a look at each floor that it may raise. */
 int sb_load_floor_of(

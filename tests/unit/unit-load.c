@@ -330,13 +330,13 @@ static bool load_floors(uint64_t seed, uint64_t count)
         return true;
 }
 
-static void test_a_floor_is_a_keys_or_of_a_bucket(void)
+static void test_a_floor_is_of_a_bucket_and_only_rises(void)
 {
         struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
 
         CHECK(begin(1 << 20) && !turn(60));
-        sb_load_floor(&load, "k", 1, 500);
-        sb_load_floor(&load, "k", 1, 400);
+        CHECK(!sb_load_floor_of(&load, writer.segment.seed, 0, 1, 500));
+        CHECK(!sb_load_floor_of(&load, writer.segment.seed, 0, 1, 400));
         CHECK(!end_load() && !put(&writer, "k", "v", 1) && rev_of("k") == 501);
         unmake_bus();
         /* In a bus with as many buckets each has its own again. */
@@ -423,7 +423,7 @@ int main(int argc, char **argv)
         RUN(test_a_key_that_comes_back_in_the_log_is_there);
         RUN(test_what_was_forgotten_before_stays_forgotten);
         RUN(test_a_reserved_key_that_went_in_the_first_reading_is_forgotten);
-        RUN(test_a_floor_is_a_keys_or_of_a_bucket);
+        RUN(test_a_floor_is_of_a_bucket_and_only_rises);
         RUN(test_floors_of_buses_of_different_sizes_count_together);
         RUN(test_a_floor_that_no_bus_has_is_refused);
         return test_end();
