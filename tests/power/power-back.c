@@ -549,7 +549,7 @@ static bool change(enum damage damage)
 
 static bool every_log(bool (*look)(uint64_t to))
 {
-        static const uint32_t kinds[] = {LOG_FILES, LOG_ANEW, LOG_COPY, LOG_FRONT};
+        static const uint32_t kinds[] = {LOG_FILES, LOG_ANEW, LOG_COPY, LOG_PIECES, LOG_FRONT};
 
         for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
                 for (enum damage damage = NO_DAMAGE; damage < DAMAGES; damage++) {
