@@ -169,6 +169,8 @@ static void test_where_nothing_can_be_renamed_without_replacing_it_gets_a_second
 
 static void test_what_was_left_behind_goes_and_no_other_file_does(void)
 {
+        char text[200] = "";
+
         leave_behind();
         CHECK(begin() && partial.replaced);
         clear();
@@ -188,6 +190,12 @@ static void test_what_was_left_behind_goes_and_no_other_file_does(void)
         put("name.partial", "a person's");
         CHECK_EQ(cli_partial_begin(directory_fd, "name", &partial), -EPERM);
         CHECK(has("name.partial", "a person's") && partial.fd < 0);
+        clear();
+        /* And one that is longer than the mark. */
+        memset(text, 'p', sizeof(text) - 1);
+        put("name.partial", text);
+        CHECK_EQ(cli_partial_begin(directory_fd, "name", &partial), -EPERM);
+        CHECK(has("name.partial", text) && partial.fd < 0);
         clear();
         put("other", "");
         CHECK(!symlinkat("other", directory_fd, "name.partial"));
