@@ -114,6 +114,44 @@ static void test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_
         CHECK(race_all(&race) > 1);
 }
 
+/* The mark that stands has no key, and its maker is gone: a repair frees it. */
+static void repair_by_reader(void *context)
+{
+        (void)context;
+        sb_named_repair(&reader);
+}
+
+static uint32_t making; /* the announcement of the next mark, which has no key yet */
+
+static void repair_and_begin_mark(void)
+{
+        uint64_t cut;
+
+        sb_named_repair(&writer);
+        broken |= sb_named_stands(&writer.segment, &mark);
+        broken |= sb_snapshot_open(&writer, &making, &cut) ||
+                  sb_named_take(&writer, making, cut, &next_mark);
+}
+
+static bool begun_mark_stands(void)
+{
+        bool right = next_mark_stands();
+
+        if (came)
+                sb_snapshot_close(&writer, making);
+        return right;
+}
+
+static void test_a_mark_that_is_being_made_stands_beside_a_repair_of_the_one_before(void)
+{
+        const struct race race = {.begin = begin_with_mark,
+                .operation = repair_by_reader,
+                .beside = repair_and_begin_mark,
+                .right = begun_mark_stands};
+
+        CHECK(race_all(&race) > 3);
+}
+
 /* ---- announcements ---- */
 
 static uint32_t snapshot; /* the owner's */
@@ -384,6 +422,7 @@ int main(int argc, char **argv)
         fault_from_environment();
         RUN(test_two_marks_that_are_made_at_once_are_two);
         RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
+        RUN(test_a_mark_that_is_being_made_stands_beside_a_repair_of_the_one_before);
         RUN(test_a_snapshot_that_is_opened_beside_the_end_of_the_one_before_is_not_taken_away);
         RUN(test_an_announcement_that_has_ended_is_not_taken_away);
         RUN(test_a_unit_that_is_taken_beside_its_repair_stays_with_its_owner);
