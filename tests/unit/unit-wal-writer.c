@@ -329,6 +329,27 @@ static void lose_a_name(uint64_t number)
         end_log();
 }
 
+/* The clock of a file system goes in steps: a change in the step of a look shows by no time. */
+static void test_a_name_that_goes_in_the_step_of_a_look_is_missed_all_the_same(void)
+{
+        struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) + 10}};
+        struct sb_wal_writer *writer;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        CHECK(begin_log(SB_WAL_SYNC) && !open_writer(&writer));
+        while (count_files() < 2)
+                CHECK(!write_next(writer));
+        CHECK(!futimens(dir, times));
+        CHECK(!sb_wal_writer_look(writer) && !sb_wal_writer_look(writer));
+        sb_wal_file_name(1, name);
+        CHECK(!renameat(dir, name, dir, "elsewhere"));
+        CHECK(!futimens(dir, times));
+        CHECK_EQ(sb_wal_writer_look(writer), -ENOENT);
+        sb_wal_writer_close(writer);
+        CHECK(!unlinkat(dir, "elsewhere", 0));
+        end_log();
+}
+
 static void test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names(void)
 {
         lose_a_name(0);
@@ -646,6 +667,7 @@ int main(int argc, char **argv)
         RUN(test_files_that_could_not_go_go_with_the_next_ones);
         RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
         RUN(test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names);
+        RUN(test_a_name_that_goes_in_the_step_of_a_look_is_missed_all_the_same);
         RUN(test_a_look_for_a_name_gives_the_next_write_no_time_of_its_own);
         RUN(test_a_short_write_is_a_failed_one_with_the_sync_back_end);
         RUN(test_a_short_write_is_a_failed_one_with_the_uring_back_end);
