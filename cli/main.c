@@ -1,5 +1,6 @@
 /* agentctl: a bus's command line, a client like any other. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +18,22 @@ static bool main_reader_is_gone(void)
         return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
+/* Where the program that runs agentctl has closed a standard stream, the first file of a bus that
+ * is opened would take its place, and messages would be written into it. What takes it here fails
+ * as the closed one does (EBADF). */
+static void main_keep_streams(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0)
+                        (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
         struct cli cli = {0};
         int code;
 
+        main_keep_streams();
         /* A closed pipe is then a failed write like any other. */
         signal(SIGPIPE, SIG_IGN);
         code = cli_run(&cli, argc, argv);
