@@ -303,12 +303,13 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
         int left;
 
         (void)sd_notify(0, "STOPPING=1");
-        sb_directory_leave(&supervisor->directory);
         if (supervisor->memory.super) {
                 /* Relaxed, as in sb_memory_drop(). Clients see that the bus is not served any more
-                 * before the engine goes. */
+                 * before the engine goes; and the engine, before there is no socket, if this
+                 * process is killed from here on. */
                 sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
         }
+        sb_directory_leave(&supervisor->directory);
         left = supervisor_stop_engine(supervisor);
         if (left > 0 && status == 0 && is_logged) {
                 if (supervisor_start_engine(supervisor, &end))
@@ -321,6 +322,22 @@ static int supervisor_leave(struct sb_supervisor *supervisor, int status)
         supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
         sb_scribe_end(&supervisor->scribe, &supervisor->memory);
         return left && is_logged ? SB_EXIT_FAILURE : status;
+}
+
+/* This process was the engine. Return: 0: it serves the bus from now on; 1: the supervisor was
+ * killed while it ended the bus, and this process goes on with that; -1: it cannot. */
+static int supervisor_take_over(struct sb_supervisor *supervisor)
+{
+        sb_log("the supervisor is dead: pid %d is the supervisor now", (int)getpid());
+        if (supervisor_become(supervisor))
+                return -1;
+        /* Relaxed: the process that wrote it is dead. */
+        if (sb_load_relaxed(&supervisor->memory.super->state) == SB_SEGMENT_REPLACED)
+                return 1;
+        if (supervisor->unsound && supervisor_replace_segment(supervisor))
+                return -1;
+        (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
+        return 0;
 }
 
 /* Wait for one event. Return: 0: go on; 1: a signal says stop; -1: the supervisor cannot go on. */
@@ -369,12 +386,9 @@ int sb_supervisor_run(struct sb_supervisor *supervisor)
                         supervisor_start_engine(supervisor, &end)) {
                         if (end != SB_ENGINE_SUPERVISOR_DIED)
                                 return (int)end;
-                        sb_log("the supervisor is dead: pid %d is the supervisor now",
-                                (int)getpid());
-                        if (supervisor_become(supervisor) ||
-                                (supervisor->unsound && supervisor_replace_segment(supervisor)))
-                                return supervisor_leave(supervisor, SB_EXIT_FAILURE);
-                        (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
+                        r = supervisor_take_over(supervisor);
+                        if (r)
+                                return supervisor_leave(supervisor, r > 0 ? 0 : SB_EXIT_FAILURE);
                         continue;
                 }
                 r = supervisor_wait_once(supervisor);

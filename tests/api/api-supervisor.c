@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -318,6 +320,47 @@ static void test_a_signal_to_stop_is_not_lost_with_the_supervisor(void)
         }
 }
 
+/* Go on with a process until it is about to make a call of this number, and kill it there. Return:
+ * whether it came to that. */
+static bool kill_at_call(pid_t pid, uint64_t number)
+{
+        struct user_regs_struct registers;
+        int status;
+
+        while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+                if (!ptrace(PTRACE_GETREGS, pid, NULL, &registers) &&
+                        registers.orig_rax == number && registers.rax == (uint64_t)-ENOSYS)
+                        return !kill(pid, SIGKILL);
+                if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL))
+                        return false;
+        }
+        return false;
+}
+
+/* Clients see that the bus is not served any more, and its socket is there still, or is gone: an
+ * engine that went on would hold a bus that no client can reach. */
+static void test_a_stop_goes_on_when_the_supervisor_is_killed_in_it(void)
+{
+        static const uint64_t calls[] = {SYS_unlinkat, SYS_ftruncate, SYS_sendto};
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t supervisor;
+
+        for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+                CHECK(daemon_start(&daemon));
+                CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+                if (ptrace(PTRACE_SEIZE, daemon.pid, NULL, NULL) ||
+                        ptrace(PTRACE_INTERRUPT, daemon.pid, NULL, NULL))
+                        TEST_SKIP("no process may be traced here");
+                kill(daemon.pid, SIGTERM);
+                CHECK(kill_at_call(daemon.pid, calls[i]));
+                CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), -ESRCH);
+                CHECK(!sb_segment_serving(&attachment.segment));
+                sb_attach_unmap(&attachment);
+        }
+}
+
 static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(void)
 {
         struct daemon daemon;
@@ -564,6 +607,7 @@ int main(int argc, char **argv)
         RUN(test_an_engine_and_its_children_are_killed_while_they_look);
         RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
         RUN(test_a_signal_to_stop_is_not_lost_with_the_supervisor);
+        RUN(test_a_stop_goes_on_when_the_supervisor_is_killed_in_it);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);
