@@ -1,0 +1,253 @@
+/*
+ * All calls of the public interface but watches, by chance, beside a model in plain memory
+ * (any.h): on buses from the smallest one on, most of them full, with keys and values of each
+ * length at which something changes.
+ *
+ * Buses are closed and opened again, with all that is open on them; of a segment of this process
+ * they are left to the reaper as by a killed process; of an agentd the engine is killed, and goes
+ * on. One thread does it all, and where there is no agentd its clock is the test's own: a seed
+ * gives the same again.
+ *
+ * Arguments: none. SB_SEED: the first seed; SB_RUNS: how many.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "ring/op/mark.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/reap.h"
+#include "tests/api/any.h"
+#include "tests/harness/faults.h"
+#include "tests/harness/test.h"
+
+#define KIB       (UINT64_C(1) << 10)
+#define SECOND_NS UINT64_C(1000000000)
+#define RUNS      80u
+#define STEPS     2500u
+#define DIED      64u /* buses that are left to the reaper, at most */
+#define CLIENTS   9u
+
+static struct world world;
+static struct sb_bus *died[DIED]; /* their private memory */
+static uint32_t died_count;
+
+/* The clock of a segment of this process stands still, but for what steps let pass. */
+static uint64_t clock_ns;
+static uint64_t tell_ns(void *context)
+{
+        (void)context;
+        return clock_ns;
+}
+
+static void pass_ns(void *context, uint64_t ns)
+{
+        (void)context;
+        clock_ns += ns;
+}
+
+static void stop_clock(void)
+{
+        static struct sb_os os;
+
+        os = sb_os_linux;
+        os.now_ns = os.realtime_ns = tell_ns;
+        os.pause = pass_ns;
+        world.segment.os = world.engine->segment.os = &os;
+}
+
+static void tick(void)
+{
+        pass_ns(NULL, any_one_in(50) ? any_below(3600 * SECOND_NS) : any_below(SECOND_NS / 50));
+        world_tick(&world);
+}
+
+static void prune(void)
+{
+        if (!world.remote || any_one_in(20))
+                world_prune(&world, any.bus[any_bus()]);
+}
+
+static void check_sound(void)
+{
+        ANY_CHECK(world_sound(&world, any.bus[any_bus()]), "the bus is not sound");
+}
+
+/* One end of a bus, and another one in its place. */
+static void reopen(void)
+{
+        uint32_t bus = any_bus();
+        struct sb_bus *old = any.bus[bus];
+        struct sb_handle *handle = &old->handle;
+
+        if (!world.remote && died_count < DIED && any_one_in(2)) {
+                any_scans_end(bus, ANY_DIED);
+                any_walks_end(bus, ANY_DIED);
+                any_txns_end(bus, ANY_DIED);
+                any_guards_end(old, true);
+                died[died_count++] = old;
+                sb_reap_record(world.engine, handle->slot, handle->generation);
+        } else {
+                sb_close(old);
+                any_scans_end(bus, ANY_CLOSED);
+                any_walks_end(bus, ANY_CLOSED);
+                any_txns_end(bus, ANY_CLOSED);
+                any_guards_end(old, false);
+        }
+        any.bus[bus] = world_bus(&world);
+        ANY_CHECK(any.bus[bus], "no bus can be opened");
+}
+
+static void kill_engine(void)
+{
+        struct sb_admin_stat stat;
+
+        if (world.remote && sb_admin_stat(any.bus[any_bus()], &stat) == 0 && stat.engine_pid != 0)
+                kill((pid_t)stat.engine_pid, SIGKILL);
+}
+
+/* What is done, and how often in so many steps. */
+static const struct {
+        void (*run)(void);
+        uint32_t weight;
+} parts[] = {{any_set, 280}, {any_cas, 100}, {any_delete, 160}, {any_number, 80}, {any_append, 40},
+        {any_get, 60}, {any_get_at, 160}, {any_get_many, 60}, {any_take_cut, 60},
+        {any_scan_open, 120}, {any_scan_step, 500}, {any_scan_many, 80}, {any_scan_seek, 120},
+        {any_scan_whole, 20}, {any_txn_begin, 100}, {any_txn_set, 200}, {any_txn_delete, 100},
+        {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
+        {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
+        {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+static void make_names(void)
+{
+        uint32_t len_max = sb_op_mark_name_max(&any.bus[0]->handle);
+
+        for (uint32_t i = 0; i < ANY_MARKS; i++) {
+                struct any_mark *mark = &any.mark[i];
+
+                mark->len = i == 0 ? 1 : i == 1 ? len_max : 2 + (uint32_t)any_below(len_max - 1);
+                for (uint32_t j = 0; j < mark->len; j++)
+                        mark->name[j] = (unsigned char)any_below(256);
+                mark->name[0] = (unsigned char)('A' + i);
+        }
+}
+
+/* One step, whichever chance says. */
+static void do_any(void)
+{
+        uint64_t total = 0, at;
+        uint32_t i;
+
+        for (i = 0; i < PARTS; i++)
+                total += parts[i].weight;
+        at = any_below(total);
+        for (i = 0; at >= parts[i].weight; i++)
+                at -= parts[i].weight;
+        parts[i].run();
+}
+
+/* Return: NULL, or why this machine cannot have such a bus. */
+static const char *begin(uint64_t seed, uint64_t size)
+{
+        const char *why = world_open(&world, size, CLIENTS);
+
+        any = (struct any){.seed = seed, .random = seed};
+        clock_ns = UINT64_C(1) << 60; /* years from now */
+        if (!why && !world.remote)
+                stop_clock();
+        /* An agentd has its own limit. */
+        if (!why && !world.remote && any_one_in(2))
+                sb_store_release(&world.segment.super->history_limit, size / (4 << any_below(3)));
+        for (uint32_t i = 0; !why && i < ANY_BUSES; i++) {
+                any.bus[i] = world_bus(&world);
+                ANY_CHECK(any.bus[i], "no bus can be opened");
+        }
+        if (why)
+                return why;
+        any.value_len_max = any.bus[0]->handle.segment.value_len_max;
+        any.key_len_max = any.bus[0]->handle.segment.key_len_max;
+        any_make_keys();
+        make_names();
+        return NULL;
+}
+
+/* Whether a bus on which nothing is open holds nothing, and has all guard words to give. */
+static bool holds_nothing(const struct sb_bus *bus)
+{
+        const struct sb_handle *handle = &bus->handle;
+
+        for (uint32_t i = 0; i < bus->guard_count; i++)
+                if (sb_guard_read(&handle->segment, handle->record, i) != 0)
+                        return false;
+        /* Guard word 0 may stand apart (libclient/core/bus.h). */
+        return bus->guard_free_count + 1 >= bus->guard_count;
+}
+
+static void end(void)
+{
+        any_scan_whole();
+        for (uint32_t i = 0; i < ANY_BUSES; i++) {
+                any_scans_end(i, ANY_OPEN);
+                any_walks_end(i, ANY_OPEN);
+                any_txns_end(i, ANY_OPEN);
+        }
+        any_release_all();
+        check_sound();
+        for (uint32_t i = 0; i < ANY_BUSES; i++) {
+                ANY_CHECK(holds_nothing(any.bus[i]), "a bus holds something still");
+                any.bus[i] = sb_close(any.bus[i]);
+        }
+        any_forget();
+        ANY_CHECK(world_close(&world), "the bus is not sound at its end");
+}
+
+static uint64_t number_of(const char *name, uint64_t otherwise)
+{
+        const char *text = getenv(name);
+
+        return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
+{
+        static const uint64_t sizes[] = {128 * KIB, 160 * KIB, 192 * KIB, 256 * KIB, 384 * KIB,
+                512 * KIB, 1024 * KIB, 2048 * KIB, 4096 * KIB, 16384 * KIB};
+        uint64_t seed = number_of("SB_SEED", 1), runs = number_of("SB_RUNS", RUNS), full = 0,
+                 lapped = 0, known = 0, conflicts = 0;
+        const char *why;
+
+        any_test = test_state.name;
+        for (uint64_t i = 0; i < runs; i++) {
+                why = begin(seed + i, sizes[i % 10]);
+                if (why)
+                        TEST_SKIP(why);
+                for (any.step = 1; any.step <= STEPS; any.step++)
+                        do_any();
+                end();
+                full += any.full;
+                lapped += any.lapped;
+                known += any.known;
+                conflicts += any.conflicts;
+        }
+        TEST_NOTE("seeds %llu to %llu: %llu conflicts; no room %llu times, not known %llu times, "
+                  "known for a mark or a rule %llu times",
+                (unsigned long long)seed, (unsigned long long)(seed + runs - 1),
+                (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)lapped,
+                (unsigned long long)known);
+        CHECK(runs < 10 || (conflicts > 0 && full > 0 && lapped > 0 && known > 0));
+}
+
+int main(int argc, char **argv)
+{
+        fault_from_environment();
+        test_begin(argc, argv);
+        RUN(test_each_call_says_what_a_model_says_on_buses_of_each_size);
+        return test_end();
+}
