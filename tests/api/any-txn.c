@@ -31,7 +31,7 @@ struct any_txn *any_open_txn(void)
 {
         struct any_txn *txn = &any.txn[any_below(ANY_TXNS)];
 
-        return txn->txn && !txn->decided ? txn : NULL;
+        return txn->txn && !txn->decided && !txn->lost ? txn : NULL;
 }
 
 static void forget(struct any_txn *txn)
@@ -310,6 +310,42 @@ void any_txn_commit(void)
         compare_decided(txn);
         if (any_one_in(2))
                 end(txn);
+}
+
+void any_txns_lose(uint32_t bus)
+{
+        for (uint32_t i = 0; i < ANY_TXNS; i++)
+                if (any.txn[i].txn && any.txn[i].bus == bus && !any.txn[i].decided)
+                        any.txn[i].lost = true;
+}
+
+/* A transaction that has lost its cut reads its own writes alone, and comes to nothing. */
+void any_txn_lost(void)
+{
+        struct any_txn *txn = &any.txn[any_below(ANY_TXNS)];
+        struct sb_guard guard = {0};
+        uint32_t key = any_key();
+        bool may;
+        int r;
+
+        if (!txn->txn || !txn->lost)
+                return;
+        r = sb_txn_get(txn->txn, any_bytes(key), &guard);
+        if (txn->write[key].kind == ANY_NOTHING)
+                ANY_CHECK(r == SB_E_LAPPED || r == SB_E_FULL, "a get without a cut: %d", r);
+        else
+                ANY_CHECK(r == (txn->write[key].kind == ANY_VALUE ? 0 : SB_E_NOT_FOUND) ||
+                                  r == SB_E_FULL,
+                        "a get of an own write without a cut: %d", r);
+        if (r == 0)
+                any_compare_seen(&guard, txn, txn->cut, key);
+        sb_guard_release(&guard);
+        (void)must_conflict(txn, &may);
+        r = sb_txn_commit(txn->txn, any_how(true));
+        ANY_CHECK(
+                r == SB_E_LAPPED || (r == SB_E_CONFLICT && may) || any_is_full(r) || r == -EMSGSIZE,
+                "a commit without a cut: %d", r);
+        end(txn);
 }
 
 /* ---- what is a transaction ---- */

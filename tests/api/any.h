@@ -72,6 +72,7 @@ struct any_txn {
         struct sb_txn *txn; /* NULL: none is open */
         uint32_t bus;
         bool serializable, decided;
+        bool lost; /* its cut was taken away */
         bool read[ANY_KEYS];
         uint64_t cut, reads_len; /* of what it has read, at most */
         struct any_write write[ANY_KEYS];
@@ -164,7 +165,7 @@ void any_guards_end(struct sb_bus *bus, bool died);
 bool any_txn_sees(const struct any_txn *txn, uint32_t key);
 /* Note that the transaction has read a key. */
 void any_txn_read(struct any_txn *txn, uint32_t key);
-/* One that is open and not decided, or NULL. */
+/* One that is open and not decided, and has its cut; or NULL. */
 struct any_txn *any_open_txn(void);
 
 /* ---- the parts; each is one random call of the public interface ---- */
@@ -174,7 +175,7 @@ void any_get(void), any_get_at(void), any_get_many(void), any_take_cut(void);
 void any_scan_open(void), any_scan_step(void), any_scan_many(void), any_scan_seek(void);
 void any_scan_whole(void);
 void any_txn_begin(void), any_txn_set(void), any_txn_delete(void), any_txn_get(void);
-void any_txn_commit(void), any_delete_range(void), any_restore(void);
+void any_txn_commit(void), any_txn_lost(void), any_delete_range(void), any_restore(void);
 void any_mark(void), any_keep(void), any_walk(void), any_walk_whole(void);
 
 /* The end of what a bus has; @closed: it is closed already, so each says SB_E_DETACHED; @died:
@@ -183,6 +184,9 @@ enum any_end { ANY_OPEN, ANY_CLOSED, ANY_DIED };
 void any_scans_end(uint32_t bus, enum any_end end);
 void any_walks_end(uint32_t bus, enum any_end end);
 void any_txns_end(uint32_t bus, enum any_end end);
+/* The cuts that a bus has announced are gone. */
+void any_scans_lose(uint32_t bus);
+void any_txns_lose(uint32_t bus);
 /* Of one transaction that ends: its scans. */
 void any_scans_of_txn_end(struct any_txn *txn);
 

@@ -22,6 +22,7 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/memory/guard.h"
+#include "shm/mvcc/evict.h"
 #include "shm/upkeep/reap.h"
 #include "tests/api/any.h"
 #include "tests/harness/faults.h"
@@ -104,6 +105,19 @@ static void reopen(void)
         ANY_CHECK(any.bus[bus], "no bus can be opened");
 }
 
+/* An operator takes a client's cuts away. */
+static void evict(void)
+{
+        uint32_t bus = any_bus(), slot = any.bus[bus]->handle.slot, count;
+
+        if (world.remote)
+                ANY_CHECK(sb_admin_evict(world.directory, slot, 0, false, &count) == 0, "evict");
+        else
+                sb_evict_client(world.engine, slot, UINT64_MAX);
+        any_scans_lose(bus);
+        any_txns_lose(bus);
+}
+
 static void kill_engine(void)
 {
         struct sb_admin_stat stat;
@@ -122,7 +136,8 @@ static const struct {
         {any_scan_whole, 20}, {any_txn_begin, 100}, {any_txn_set, 200}, {any_txn_delete, 100},
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
         {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
-        {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}};
+        {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {evict, 6},
+        {any_txn_lost, 30}};
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static void make_names(void)
