@@ -5,7 +5,8 @@
  *
  * Buses are closed and opened again, with all that is open on them; of a segment of this process
  * they are left to the reaper as by a killed process; of an agentd the engine is killed, and goes
- * on. One thread does it all, and where there is no agentd its clock is the test's own: a seed
+ * on; where it has a log, all of it is killed, too, behind a flush, and has to know all that it
+ * knew. One thread does it all, and where there is no agentd its clock is the test's own: a seed
  * gives the same again.
  *
  * Arguments: none. SB_SEED: the first seed; SB_RUNS: how many.
@@ -80,14 +81,13 @@ static void check_sound(void)
         ANY_CHECK(world_sound(&world, any.bus[any_bus()]), "the bus is not sound");
 }
 
-/* One end of a bus, and another one in its place. */
-static void reopen(void)
+/* A bus is closed, or @dies, and another one takes its place. */
+static void replace(uint32_t bus, bool dies)
 {
-        uint32_t bus = any_bus();
         struct sb_bus *old = any.bus[bus];
         struct sb_handle *handle = &old->handle;
 
-        if (!world.remote && died_count < DIED && any_one_in(2)) {
+        if (dies) {
                 any_scans_end(bus, ANY_DIED);
                 any_walks_end(bus, ANY_DIED);
                 any_txns_end(bus, ANY_DIED);
@@ -103,6 +103,25 @@ static void reopen(void)
         }
         any.bus[bus] = world_bus(&world);
         ANY_CHECK(any.bus[bus], "no bus can be opened");
+}
+
+static void reopen(void)
+{
+        replace(any_bus(), !world.remote && died_count < DIED && any_one_in(2));
+}
+
+/* All of an agentd dies, and what was flushed comes back: what is kept of the past, too. */
+static void restart(void)
+{
+        if (!world_has_log() || !any_one_in(2))
+                return;
+        ANY_CHECK(sb_flush(any.bus[any_bus()], SB_FOREVER) == 0, "a flush");
+        ANY_CHECK(world_restart(&world, any.bus[0]), "no agentd starts again");
+        for (uint32_t i = 0; i < ANY_BUSES; i++)
+                replace(i, false);
+        any.value_len_max = any.bus[0]->handle.segment.value_len_max;
+        check_sound();
+        any_scan_whole();
 }
 
 /* An operator takes a client's cuts away. */
@@ -136,7 +155,7 @@ static const struct {
         {any_scan_whole, 20}, {any_txn_begin, 100}, {any_txn_set, 200}, {any_txn_delete, 100},
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
         {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
-        {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {evict, 6},
+        {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {restart, 4}, {evict, 6},
         {any_txn_lost, 30}};
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

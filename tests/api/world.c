@@ -62,26 +62,40 @@ static void stop_last(void)
                 kill(pid, SIGTERM);
 }
 
-/* What the log does there is as often and as much as can be. */
-static const char *open_remote(
-        struct world *world, uint64_t size, uint32_t clients, const char *durability)
+bool world_has_log(void)
+{
+        const char *kind = getenv("SB_API_WORLD");
+
+        return kind && strcmp(kind, "durable") == 0;
+}
+
+/* What the log does there is as often and as much as can be. Return: 0; as sb_admin_start(). */
+static int start_remote(const struct world *world)
 {
         char size_text[32], clients_text[32];
         const char *options[] = {"--size", size_text, "--clients", clients_text, "--durability",
-                durability, "--flush-ms", "5", "--checkpoint-bytes", "1M", NULL};
+                world_has_log() ? "batched" : "volatile", "--flush-ms", "5", "--checkpoint-bytes",
+                "1M", NULL};
+
+        snprintf(size_text, sizeof(size_text), "%lluK", (unsigned long long)(world->size / 1024));
+        snprintf(clients_text, sizeof(clients_text), "%u", world->clients + 1);
+        return sb_admin_start(world->directory, options, NULL);
+}
+
+static const char *open_remote(struct world *world, uint64_t size, uint32_t clients)
+{
         int r = -errno;
 
         if (!getenv("STATEBUS_AGENTD"))
                 return "no agentd was built";
         world->remote = true;
-        snprintf(size_text, sizeof(size_text), "%lluK", (unsigned long long)(size / 1024));
-        snprintf(clients_text, sizeof(clients_text), "%u", clients + 1);
+        world->size = size;
+        world->clients = clients;
         stop_last();
         if (last_directory[0] == '\0')
                 atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
-        if (!mkdtemp(world->directory) ||
-                (r = sb_admin_start(world->directory, options, NULL)) != 0) {
+        if (!mkdtemp(world->directory) || (r = start_remote(world)) != 0) {
                 printf("FAIL world_open: agentd does not start (%d): see %s/agentd.log\n", r,
                         world->directory);
                 exit(1);
@@ -103,13 +117,6 @@ static struct sb_handle *open_engine(struct world *world)
         return engine;
 }
 
-bool world_has_log(void)
-{
-        const char *kind = getenv("SB_API_WORLD");
-
-        return kind && strcmp(kind, "durable") == 0;
-}
-
 const char *world_open(struct world *world, uint64_t size, uint32_t clients)
 {
         const char *kind = getenv("SB_API_WORLD");
@@ -119,7 +126,7 @@ const char *world_open(struct world *world, uint64_t size, uint32_t clients)
 
         *world = (struct world){0};
         if (world_has_log() || (kind && strcmp(kind, "agentd") == 0))
-                return open_remote(world, size, clients, world_has_log() ? "batched" : "volatile");
+                return open_remote(world, size, clients);
         if (kind && strcmp(kind, "huge") == 0) {
                 flags = MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB;
                 wish.size = (wish.size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -216,6 +223,37 @@ static bool has_crashed(const struct world *world)
         }
         fclose(file);
         return any;
+}
+
+/* End a process that is no child of this one. */
+static void end(pid_t pid)
+{
+        struct pollfd ended = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+
+        if (ended.fd < 0)
+                return; /* it has ended */
+        kill(pid, SIGKILL);
+        while (poll(&ended, 1, -1) < 0)
+                ;
+        close(ended.fd);
+}
+
+bool world_restart(struct world *world, struct sb_bus *bus)
+{
+        struct sb_admin_stat stat;
+        pid_t supervisor;
+
+        /* An engine that sees the supervisor end takes its place. */
+        while (sb_admin_supervisor(world->directory, &supervisor) == 0) {
+                kill(supervisor, SIGSTOP);
+                if (sb_admin_stat(bus, &stat) == 0) {
+                        end((pid_t)stat.engine_pid);
+                        if (stat.log_pid != 0)
+                                end((pid_t)stat.log_pid);
+                }
+                end(supervisor);
+        }
+        return start_remote(world) == 0;
 }
 
 static bool close_remote(struct world *world)

@@ -26,6 +26,8 @@ struct world {
         struct sb_handle *engine; /* record 0; not for agentd */
         void *base;
         uint32_t cursor;
+        uint64_t size;
+        uint32_t clients;
         bool remote;
         char directory[64];
 };
@@ -45,6 +47,9 @@ bool world_has_log(void);
 bool world_close(struct world *world);
 /* Close it without a look at it; not for agentd. */
 void world_drop(struct world *world);
+/* End all of an agentd that has a log, by SIGKILL, and start it again: @bus, which is open, and all
+ * others say SB_E_DETACHED from now on. Return: whether it serves the bus again. */
+bool world_restart(struct world *world, struct sb_bus *bus);
 /* Open one more bus. Return: NULL when that failed. */
 struct sb_bus *world_bus(struct world *world);
 /* Do what an engine does every few milliseconds. */
