@@ -7,7 +7,8 @@
 
 #include "tests/api/any.h"
 
-#define MANY 200u
+#define MANY      200u
+#define SECOND_NS UINT64_C(1000000000)
 
 /* A get that finds room for its guard. */
 static int get(uint32_t bus, uint32_t key, struct sb_guard *ret_guard)
@@ -258,6 +259,27 @@ void any_get_many(void)
                 any_compare_guard(&guards[i], drawn[i], change);
                 any_let_go(&guards[i]);
         }
+}
+
+/* The cut that a time of the test's own clock names has nothing that was written later. */
+void any_cut_at(void)
+{
+        uint64_t back_ns = any_one_in(2) ? any_below(SECOND_NS) : any_below(7200 * SECOND_NS),
+                 cut = 0;
+        int r;
+
+        if (any.time_ns == 0)
+                return;
+        r = sb_cut_at(any.bus[any_bus()], any.time_ns - back_ns, &cut);
+        ANY_CHECK(r == 0 || r == SB_E_LAPPED, "a cut of before: %d", r);
+        for (uint32_t key = 0; r == 0 && key < any.key_count; key++)
+                for (uint32_t i = any.key[key].count; i-- > 0;) {
+                        const struct any_change *change = &any.key[key].change[i];
+
+                        ANY_CHECK(change->cut > cut || change->time_ns <= any.time_ns - back_ns,
+                                "key %u was written later, and is in cut %llu", key,
+                                (unsigned long long)cut);
+                }
 }
 
 void any_take_cut(void)

@@ -166,7 +166,7 @@ static uint32_t change_of(uint32_t key, const struct sb_guard *guard)
                 (unsigned long long)guard->rev, (unsigned long long)guard->cut);
 }
 
-static void compare_version(struct walk *walk, struct sb_guard *guard)
+static void compare_version(struct walk *walk, struct sb_guard *guard, uint64_t time_ns)
 {
         const struct any_key *of = &any.key[walk->key];
         uint32_t index = change_of(walk->key, guard);
@@ -181,6 +181,8 @@ static void compare_version(struct walk *walk, struct sb_guard *guard)
                 ANY_CHECK(index == of->count - 1, "key %u: the newest version is left out",
                         walk->key);
         }
+        ANY_CHECK(any.time_ns == 0 || time_ns <= of->change[index].time_ns,
+                "key %u was written before the time that is said", walk->key);
         ANY_CHECK(guard->missed == missed, "key %u: missed %llu", walk->key,
                 (unsigned long long)guard->missed);
         walk->begun = true;
@@ -208,7 +210,7 @@ static void compare_walk_end(struct walk *walk, int r)
 static bool step(struct walk *walk)
 {
         struct sb_guard guard = {0};
-        uint64_t time_ns;
+        uint64_t time_ns = 0;
         int r = sb_history_next(walk->history, &guard, any_one_in(2) ? &time_ns : NULL);
 
         if (any_is_full(r))
@@ -218,7 +220,7 @@ static bool step(struct walk *walk)
                 return true;
         }
         if (r == 0)
-                compare_version(walk, &guard);
+                compare_version(walk, &guard, time_ns);
         else
                 compare_walk_end(walk, r);
         return r == 0;

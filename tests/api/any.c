@@ -142,7 +142,7 @@ uint64_t any_cut(void)
 
         if (mark->there && any_one_in(3))
                 return mark->cut;
-        return any.cut_count > 0 ? any.cut[any_below(any.cut_count)] : 0;
+        return any.cut_count > 0 ? any.cut[any_below(any.cut_count)].cut : 0;
 }
 
 const struct sb_write *any_how(bool with_cut)
@@ -278,13 +278,14 @@ struct any_change *any_now(uint32_t key)
 
 void any_saw_cut(uint64_t cut)
 {
+        uint32_t at;
+
         for (uint32_t i = 0; i < any.key_count; i++)
                 ANY_CHECK(!any_last(i) || any_last(i)->cut <= cut,
                         "a cut that was taken now has not all that was written: key %u", i);
-        if (any.cut_count < ANY_CUTS)
-                any.cut[any.cut_count++] = cut;
-        else
-                any.cut[any_below(ANY_CUTS)] = cut;
+        at = any.cut_count < ANY_CUTS ? any.cut_count++ : (uint32_t)any_below(ANY_CUTS);
+        any.cut[at].cut = cut;
+        any.cut[at].time_ns = any.time_ns;
 }
 
 struct any_change *any_add(uint32_t key, const struct any_change *change)
@@ -300,6 +301,7 @@ struct any_change *any_add(uint32_t key, const struct any_change *change)
         }
         added = &to->change[to->count++];
         *added = *change;
+        added->time_ns = any.time_ns;
         added->value = malloc(change->len + 1);
         if (change->len > 0)
                 memcpy(added->value, change->value, change->len);
@@ -353,12 +355,27 @@ uint64_t any_floor(void)
         return sb_load_acquire(&any.bus[0]->handle.segment.super->history_floor);
 }
 
+/* When a cut was taken; 0: not known. */
+static uint64_t time_of(uint64_t cut)
+{
+        for (uint32_t i = 0; i < any.cut_count; i++)
+                if (any.cut[i].cut == cut)
+                        return any.cut[i].time_ns;
+        return 0;
+}
+
 bool any_must_know(uint32_t key, uint64_t cut)
 {
         const struct any_rule *rule = any_rule_of(key);
 
-        return any_is_marked(cut) ||
-               (rule && rule->kind == SB_KEEP_ALL && rule->since <= cut && any_floor() <= cut);
+        if (any_is_marked(cut))
+                return true;
+        if (!rule || rule->since > cut || any_floor() > cut)
+                return false;
+        /* What was current in the cut was replaced since then. */
+        if (rule->kind == SB_KEEP_SPAN)
+                return time_of(cut) != 0 && any.time_ns - time_of(cut) < rule->value;
+        return rule->kind == SB_KEEP_ALL;
 }
 
 /* ---- guards ---- */

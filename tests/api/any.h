@@ -35,6 +35,7 @@
 
 struct any_change {
         uint64_t rev, cut, txn; /* rev 0: of a delete of which it is not known */
+        uint64_t time_ns;       /* at which it was written; 0: not known */
         char *value;
         uint32_t len;
         bool gone, txn_unknown;
@@ -85,7 +86,10 @@ extern struct any {
         struct any_key key[ANY_KEYS]; /* ascending */
         uint32_t key_count, key_len_max;
         uint64_t value_len_max;
-        uint64_t cut[ANY_CUTS]; /* at which something was read, or can be */
+        uint64_t time_ns; /* of the bus's clock; 0: it is not the test's own */
+        struct {
+                uint64_t cut, time_ns; /* at which it was taken */
+        } cut[ANY_CUTS];               /* at which something was read, or can be */
         uint32_t cut_count;
         struct any_mark mark[ANY_MARKS];
         struct any_rule rule[ANY_RULES];
@@ -171,7 +175,7 @@ struct any_txn *any_open_txn(void);
 /* ---- the parts; each is one random call of the public interface ---- */
 
 void any_set(void), any_cas(void), any_delete(void), any_number(void), any_append(void);
-void any_get(void), any_get_at(void), any_get_many(void), any_take_cut(void);
+void any_get(void), any_get_at(void), any_get_many(void), any_take_cut(void), any_cut_at(void);
 void any_scan_open(void), any_scan_step(void), any_scan_many(void), any_scan_seek(void);
 void any_scan_whole(void);
 void any_txn_begin(void), any_txn_set(void), any_txn_delete(void), any_txn_get(void);

@@ -41,17 +41,16 @@ static struct sb_bus *died[DIED]; /* their private memory */
 static uint32_t died_count;
 
 /* The clock of a segment of this process stands still, but for what steps let pass. */
-static uint64_t clock_ns;
 static uint64_t tell_ns(void *context)
 {
         (void)context;
-        return clock_ns;
+        return any.time_ns;
 }
 
 static void pass_ns(void *context, uint64_t ns)
 {
         (void)context;
-        clock_ns += ns;
+        any.time_ns += ns;
 }
 
 static void stop_clock(void)
@@ -62,11 +61,14 @@ static void stop_clock(void)
         os.now_ns = os.realtime_ns = tell_ns;
         os.pause = pass_ns;
         world.segment.os = world.engine->segment.os = &os;
+        any.time_ns = UINT64_C(1) << 60; /* years from now */
 }
 
 static void tick(void)
 {
-        pass_ns(NULL, any_one_in(50) ? any_below(3600 * SECOND_NS) : any_below(SECOND_NS / 50));
+        if (any.time_ns != 0)
+                pass_ns(NULL,
+                        any_one_in(50) ? any_below(3600 * SECOND_NS) : any_below(SECOND_NS / 50));
         world_tick(&world);
 }
 
@@ -150,7 +152,7 @@ static const struct {
         void (*run)(void);
         uint32_t weight;
 } parts[] = {{any_set, 280}, {any_cas, 100}, {any_delete, 160}, {any_number, 80}, {any_append, 40},
-        {any_get, 60}, {any_get_at, 160}, {any_get_many, 60}, {any_take_cut, 60},
+        {any_get, 60}, {any_get_at, 160}, {any_get_many, 60}, {any_take_cut, 60}, {any_cut_at, 40},
         {any_scan_open, 120}, {any_scan_step, 500}, {any_scan_many, 80}, {any_scan_seek, 120},
         {any_scan_whole, 20}, {any_txn_begin, 100}, {any_txn_set, 200}, {any_txn_delete, 100},
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
@@ -193,7 +195,6 @@ static const char *begin(uint64_t seed, uint64_t size)
         const char *why = world_open(&world, size, CLIENTS);
 
         any = (struct any){.seed = seed, .random = seed};
-        clock_ns = UINT64_C(1) << 60; /* years from now */
         if (!why && !world.remote)
                 stop_clock();
         /* An agentd has its own limit. */
