@@ -566,7 +566,7 @@ static uint32_t put_allow(struct sb_handle *handle, const struct sb_op_write *wr
 {
         if (!worked)
                 return sb_work_lists_worth(handle) ? 0 : SB_SLAB_LARGER;
-        if (write->kind != SB_VERSION_DELETED)
+        if (write->kind != SB_VERSION_DELETED && (!write->passes || SB_FAULT(RULE_UNRESERVED)))
                 return SB_SLAB_LARGER;
         return SB_SLAB_LARGER | SB_SLAB_RESERVE |
                (sb_reserved_is(write->key, write->key_len) ? SB_SLAB_OWN : 0);
@@ -620,6 +620,19 @@ SB_FIND_FLAT int sb_op_write(
         return done == SB_OVERWRITE_CONFLICT ? SB_E_CONFLICT : put_long(handle, write, ret);
 }
 
+static int put_write_reserved(
+        struct sb_handle *handle, const struct sb_op_write *write, uint64_t *ret_rev)
+{
+        struct sb_op_result result = {0};
+        uint32_t slices = 0;
+        int r = sb_op_write(handle, write, &result);
+
+        while (r == SB_E_FULL && slices++ < RESERVED_SLICES && sb_work_slice(handle))
+                r = sb_op_write(handle, write, &result);
+        *ret_rev = result.rev;
+        return r;
+}
+
 int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
         const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
 {
@@ -629,12 +642,20 @@ int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key
                 .value = value,
                 .value_len = value ? value_len : 0,
                 .expected_rev = expected_rev};
-        struct sb_op_result result = {0};
-        uint32_t slices = 0;
-        int r = sb_op_write(handle, &write, &result);
 
-        while (r == SB_E_FULL && slices++ < RESERVED_SLICES && sb_work_slice(handle))
-                r = sb_op_write(handle, &write, &result);
-        *ret_rev = result.rev;
-        return r;
+        return put_write_reserved(handle, &write, ret_rev);
+}
+
+int sb_op_write_passing(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
+{
+        struct sb_op_write write = {.key = key,
+                .key_len = key_len,
+                .kind = SB_VERSION_VALUE,
+                .value = value,
+                .value_len = value_len,
+                .expected_rev = expected_rev,
+                .passes = true};
+
+        return put_write_reserved(handle, &write, ret_rev);
 }

@@ -31,5 +31,9 @@ int sb_op_write(
  * @value NULL. *ret_rev and Return: as for sb_op_write(). */
 int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
         const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev);
+/* The same for a value that its writer deletes next: it may have the memory that is reserved for
+ * deletes. */
+int sb_op_write_passing(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev);
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef SB_RING_OP_WRITE_H
 #define SB_RING_OP_WRITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SB_OP_ANY_REV UINT64_MAX
@@ -19,6 +20,7 @@ struct sb_op_write {
         /* SB_OP_ANY_REV: the write takes place over any value, or none; 0: it creates the key;
          * otherwise the value's revision. A delete never expects 0. */
         uint64_t expected_rev;
+        bool passes; /* a value that a delete follows at once: it may have what deletes may */
 };
 struct sb_op_result {
         /* on 0: the new revision; on SB_E_CONFLICT: the current one, 0 for a key without a value */

@@ -162,6 +162,7 @@
         X(LOST_UNHEARD, "what went for want of memory before it was listed is not counted")        \
         X(MARK_UNANNOUNCED, "the log hears of the first mark behind its cut")                      \
         X(RESERVE_UNDIVIDED, "any delete may have what is for the bus's own keys")                 \
+        X(RULE_UNRESERVED, "what takes a rule away may not have what deletes may")                 \
         X(OWN_MARKED, "marks keep the keys of marks")                                              \
         X(OWN_UNANNOUNCED, "the bus's own keys go from below an open cut")                         \
         X(INSPECT_UNANSWERED,                                                                      \

@@ -12,7 +12,7 @@
  * reserve: only tombstones may have them, so that a full bus can still delete. Its last quarter is
  * for tombstones of the bus's own keys alone: so a mark, which may be what keeps all memory, can
  * still be dropped where deletes have used up the rest. It is a quarter of the units; where there
- * are one or two, a quarter of the blocks in each.
+ * are one or two, a quarter of the blocks in each; two at least, for a rule goes in two steps.
  *
  * Always true: an owner gives a slab up no sooner than at the end of the operation in which it ran
  * out. So a block that was taken and not published always lies in a slab that its taker owns, and
@@ -51,11 +51,12 @@ static inline uint32_t sb_slab_reserve_block_count(
         const struct sb_handle *handle, uint32_t class_, bool reserve)
 {
         const struct sb_geometry *g = &handle->segment.geometry;
-        uint32_t count = g->unit_size / handle->segment.class_size[class_];
+        uint32_t count = g->unit_size / handle->segment.class_size[class_], own;
 
         if (!reserve || g->reserve_count >= SB_RESERVE_FEW || sb_slab_reserve_is_whole(handle))
                 return count;
-        return count - (count + 3) / 4;
+        own = g->reserve_count < 2 && count < 8 ? 2 : (count + 3) / 4;
+        return own < count ? count - own : 1;
 }
 
 /* ---- blocks ---- */

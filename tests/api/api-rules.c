@@ -12,6 +12,7 @@
 #include "shm/layout/superblock.h"
 #include "tests/api/past.h"
 #include "tests/api/world.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
 /* The users' calls alone: the calls themselves sweep where no agentd is there to. */
@@ -269,6 +270,35 @@ static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
         END();
 }
 
+static void test_a_rule_that_keeps_all_memory_can_be_taken_away(void)
+{
+        for (uint64_t size = 2048; size >= 128; size /= 4) {
+                unsigned count = 0;
+                char key[32];
+                int r = 0;
+
+                WORLD_BEGIN(size * 1024);
+                sb_store_release(&bus->handle.segment.super->history_limit, 0);
+                CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+                CHECK_EQ(keep("narrow", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+                for (; r == 0; count += r == 0) {
+                        snprintf(key, sizeof(key), "key %u", count);
+                        r = sb_set(bus, b(key), b("a value"), NULL, NULL);
+                }
+                r = 0;
+                for (unsigned i = 0; r == 0 && i < count; i++) {
+                        snprintf(key, sizeof(key), "key %u", i);
+                        r = sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL);
+                }
+                CHECK_EQ(r, SB_E_FULL);
+                CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+                world_prune(&world, bus);
+                CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+                CHECK_EQ(keep("narrow", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+                END();
+        }
+}
+
 /* Transactions push out what leaves, too. */
 static void test_a_rule_of_the_last_few_holds_for_transactions(void)
 {
@@ -303,6 +333,7 @@ static void test_a_rule_of_the_last_few_holds_for_transactions(void)
 
 int main(int argc, char **argv)
 {
+        fault_from_environment();
         test_begin(argc, argv);
         RUN(test_keys_that_come_and_go_under_a_rule_never_fill_the_bus);
         RUN(test_a_rule_keeps_everything_that_was_since_it_was_made);
@@ -312,6 +343,7 @@ int main(int argc, char **argv)
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
+        RUN(test_a_rule_that_keeps_all_memory_can_be_taken_away);
         RUN(test_a_rule_of_the_last_few_holds_for_transactions);
         return test_end();
 }

@@ -367,6 +367,7 @@ static const struct {
         {SB_FAULT_REMOVED_UNSAID, "tests/api/api-faults"},
         {SB_FAULT_LOST_UNHEARD, "tests/api/api-faults"},
         {SB_FAULT_RESERVE_UNDIVIDED, "tests/api/api-faults"},
+        {SB_FAULT_RULE_UNRESERVED, "tests/api/api-faults"},
         {SB_FAULT_OWN_MARKED, "tests/api/api-faults"},
         {SB_FAULT_OWN_UNANNOUNCED, "tests/api/api-faults"},
         {SB_FAULT_MARK_UNANNOUNCED, "tests/kill/kill-between-faults"},
