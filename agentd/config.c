@@ -359,6 +359,7 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
         struct sb_geometry_wish wish = {
                 .size = config_round_up(config->size, page_size),
                 .clients = config->clients + 1, /* and agentctl */
+                .units_min = SB_UNITS_SHARED,
         };
 
         wish.clients += config->mode != SB_LOG_NONE; /* and the log */

@@ -227,7 +227,7 @@ static int geometry_fit_size(
         g.bucket_count = wish->bucket_count ? wish->bucket_count : geometry_bucket_count(size);
         g.bitmap_stride = geometry_bitmap_stride(g.unit_size);
         *ret = g;
-        return geometry_lay_out(ret) ? 0 : -ENOSPC;
+        return geometry_lay_out(ret) && ret->unit_count >= wish->units_min ? 0 : -ENOSPC;
 }
 
 /* For a size that @g did not fit: no size below this fits either. All that lies in a segment grows

@@ -23,7 +23,11 @@ struct sb_geometry_wish {
                                   */
         uint32_t times_count;    /* entries a level [by size, 4 .. 1024] */
         uint32_t mark_count;     /* [by size, 4 .. 64] */
+        uint32_t units_min;      /* [4] */
 };
+
+/* Fewer units are not shared out: a client may keep all of them. */
+#define SB_UNITS_SHARED 16u
 
 #define SB_MAGAZINE_NONE UINT32_MAX
 

@@ -23,14 +23,14 @@
 #include "shm/memory/vacancy.h"
 #include "shm/memory/window.h"
 
-#define NO_UNIT      UINT32_MAX
-#define UNITS_SHARED 64u
-#define NODES_PART   4u  /* of the reserve */
-#define REFILL_FEW   2u  /* blocks */
-#define COUNT_APART  16u /* slabs taken between two counts of the clients */
-#define USED_MAX     256 /* blocks of a class: more do not count */
-#define USED_WORTH   16u /* blocks: fewer are not worth a slab */
-#define USED_LASTS   64u /* times that slabs are given up; then all counts are halved */
+#define NO_UNIT     UINT32_MAX
+#define UNITS_ENDS  64u
+#define NODES_PART  4u  /* of the reserve */
+#define REFILL_FEW  2u  /* blocks */
+#define COUNT_APART 16u /* slabs taken between two counts of the clients */
+#define USED_MAX    256 /* blocks of a class: more do not count */
+#define USED_WORTH  16u /* blocks: fewer are not worth a slab */
+#define USED_LASTS  64u /* times that slabs are given up; then all counts are halved */
 /* So many blocks are in a slab cache at most; in the model checker a scenario says how many. */
 #ifndef SB_SLAB_TAKES
 #define SB_SLAB_TAKES SB_SLAB_CACHE_MAX
@@ -136,7 +136,7 @@ static uint32_t slab_search_free(struct sb_handle *handle, const struct search *
 {
         const struct sb_segment *segment = &handle->segment;
         bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS ||
-                     segment->geometry.unit_count < UNITS_SHARED; /* so few have no two ends */
+                     segment->geometry.unit_count < UNITS_ENDS; /* so few have no two ends */
         uint32_t first = search->first, end = search->end, unit;
 
         for (;;) {
@@ -373,7 +373,7 @@ static uint64_t slab_share(const struct sb_handle *handle)
 {
         uint64_t unit_count = handle->segment.geometry.unit_count, share, least;
 
-        if (unit_count < UNITS_SHARED) /* so few cannot be shared out */
+        if (unit_count < SB_UNITS_SHARED) /* so few cannot be shared out */
                 return UINT64_MAX;
         share = unit_count / 16 / handle->slabs.clients;
         least = unit_count / 2 / handle->slabs.clients;

@@ -464,6 +464,43 @@ static void test_larger_blocks_serve_small_values_before_any_sweep(void)
         END();
 }
 
+/* Nothing is stored, and each of the others has written each size once. */
+static void test_on_the_smallest_buses_idle_clients_leave_more_than_half(void)
+{
+        static char value[4096];
+
+        for (uint64_t size = 128; size <= 256; size += 64) {
+                struct sb_bus *idle[2];
+                unsigned alone, beside = 0;
+                char text[32];
+
+                WORLD_BEGIN(size * 1024);
+                alone = fill_patiently(10, 50000000);
+                CHECK(alone != UINT32_MAX && alone > 100);
+                for (unsigned i = 0; i < alone; i++)
+                        CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, NULL, NULL), 0);
+                world_prune(&world, bus);
+                for (unsigned i = 0; i < 2; i++) {
+                        idle[i] = world_bus(&world);
+                        CHECK(idle[i]);
+                        for (size_t len = 0; len < 3000; len += 16 + len / 8) {
+                                struct sb_bytes bytes = {value, len};
+
+                                CHECK_EQ(sb_set(idle[i], b("key"), bytes, NULL, NULL), 0);
+                                CHECK_EQ(sb_delete(idle[i], b("key"), SB_ANY_REV, NULL, NULL), 0);
+                        }
+                        world_prune(&world, idle[i]);
+                }
+                beside = fill_patiently(10, 50000000);
+                TEST_NOTE("%u KiB: %u keys, and %u beside two idle clients", (unsigned)size, alone,
+                        beside);
+                CHECK(beside != UINT32_MAX && beside > alone / 2);
+                for (unsigned i = 0; i < 2; i++)
+                        sb_close(idle[i]);
+                END();
+        }
+}
+
 /* ---- how much of a bus user data fills ---- */
 
 /* Fill a bus of @size bytes with keys and values of these lengths; each key is written so many
@@ -586,6 +623,7 @@ int main(int argc, char **argv)
         RUN(test_a_full_bus_is_not_swept_again_and_again_for_nothing);
         RUN(test_larger_blocks_serve_small_values_before_any_sweep);
         RUN(test_where_every_second_value_went_there_is_room_for_any_other_size);
+        RUN(test_on_the_smallest_buses_idle_clients_leave_more_than_half);
         RUN(test_keys_that_are_born_and_overwritten_fill_as_much);
         RUN(test_user_data_fills_the_share_of_a_bus_that_is_documented);
         return test_end();

@@ -54,7 +54,8 @@
 #define GET_B    {OP_GET, KEY_B}
 #define LARGE_A  {OP_LARGE, KEY_A}
 #define APART    .setup_by = MODEL_THREADS, .unit_count = 14
-#define MAKER    .setup_by = 3 /* a client that does no more */
+/* A client that does no more, on a bus so small that it keeps its slabs. */
+#define MAKER    .setup_by = 3, .unit_count = 14
 
 static const struct world_case moves[] = {
         {"move: alone", {START_VALUE, {OPS(MOVE_A)}, MAKER}, 1, 0},
