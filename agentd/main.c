@@ -128,6 +128,14 @@ static bool main_can_serve(void)
         return !r;
 }
 
+static void main_name_signals(sigset_t *ret)
+{
+        sigemptyset(ret);
+        sigaddset(ret, SIGTERM);
+        sigaddset(ret, SIGINT);
+        sigaddset(ret, SIGHUP);
+}
+
 /* Make the signals that end the bus readable from a descriptor. Signals that would end it by
  * accident are ignored: a broken pipe and a file beyond the size limit (ulimit -f) become errors
  * with a message. Return: the descriptor, -1. */
@@ -138,13 +146,25 @@ static int main_take_signals(void)
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ, SIG_IGN);
         (void)signal(SIGCHLD, SIG_DFL);
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGHUP);
+        main_name_signals(&set);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return -1;
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Make the segment, with what the log has. That may take long: a log is read, and perhaps waited
+ * for first. Nothing reads the signals meanwhile, so they end this process as any other: to a log
+ * that does no more harm than SIGKILL. Return: 0, -1. */
+static int main_recover(struct sb_supervisor *supervisor)
+{
+        sigset_t ends, before;
+        int r;
+
+        main_name_signals(&ends);
+        sigprocmask(SIG_UNBLOCK, &ends, &before);
+        r = sb_wal_recover(supervisor->config, supervisor->directory.fd, &supervisor->memory);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return r;
 }
 
 int main(int argc, char **argv)
@@ -180,7 +200,7 @@ int main(int argc, char **argv)
         sb_log("version %s starts with pid %d on %s, --size %s --clients %u", SB_VERSION,
                 (int)getpid(), config.place.directory, sb_config_size_words(config.size, size_text),
                 config.clients);
-        if (sb_wal_recover(&config, supervisor.directory.fd, &supervisor.memory)) {
+        if (main_recover(&supervisor)) {
                 sb_directory_leave(&supervisor.directory);
                 return SB_EXIT_FAILURE;
         }
