@@ -26,8 +26,6 @@
 #include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
-#define NO_REV UINT64_MAX
-
 struct fact {
         uint64_t rev, cut;
         bool value;
@@ -56,16 +54,38 @@ static uint32_t facts_of(enum world_key key, struct fact facts[MODEL_THREADS * W
         return count;
 }
 
-/* Writes that were under way when their thread was killed. */
-static uint32_t unknown_writes(enum world_key key)
+/* Writes that were under way when their thread was killed; *ret_deletes: those that delete. */
+static uint32_t unknown_writes_of(enum world_key key, uint32_t *ret_deletes)
 {
         uint32_t count = 0, t, i;
 
+        *ret_deletes = 0;
         for (t = 0; t < MODEL_THREADS; t++)
-                for (i = 0; i < WORLD_OPS; i++)
-                        count += world.outcomes[t][i].ran && !world.outcomes[t][i].finished &&
-                                 spec()->ops[t][i].key == key && is_write(spec()->ops[t][i].kind);
+                for (i = 0; i < WORLD_OPS; i++) {
+                        enum world_op_kind kind = spec()->ops[t][i].kind;
+
+                        if (!world.outcomes[t][i].ran || world.outcomes[t][i].finished ||
+                                spec()->ops[t][i].key != key || !is_write(kind))
+                                continue;
+                        count++;
+                        *ret_deletes += kind == OP_DELETE;
+                }
         return count;
+}
+
+static uint32_t unknown_writes(enum world_key key)
+{
+        uint32_t deletes;
+
+        return unknown_writes_of(key, &deletes);
+}
+
+static uint32_t unknown_deletes(enum world_key key)
+{
+        uint32_t deletes;
+
+        unknown_writes_of(key, &deletes);
+        return deletes;
 }
 
 /* Only a key that is alone in its bucket has no gaps: all keys of a bucket share its floor. */
@@ -109,7 +129,7 @@ static bool absence_possible(enum world_key key, uint64_t done)
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
         uint32_t count = facts_of(key, facts), i;
 
-        if (unknown_writes(key))
+        if (unknown_deletes(key))
                 return true;
         for (i = 0; i < count; i++)
                 if (!facts[i].value && facts[i].rev >= done)
@@ -117,19 +137,25 @@ static bool absence_possible(enum world_key key, uint64_t done)
         return false;
 }
 
-/* What is there at a cut; NO_REV: a killed write leaves it open. */
-static uint64_t value_at(enum world_key key, uint64_t cut)
+/* Whether this revision, or nothing, may be there at a cut. A killed write may have been done: then
+ * it is above the last one of the others. *ret_expected: what is there without it. */
+static bool may_be_there(enum world_key key, uint64_t cut, uint64_t seen, uint64_t *ret_expected)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
-        uint32_t count = facts_of(key, facts), i;
-        uint64_t rev = 0;
+        uint32_t count = facts_of(key, facts), last = 0, i;
 
-        if (unknown_writes(key))
-                return NO_REV;
         for (i = 0; i < count; i++)
                 if (facts[i].cut <= cut)
-                        rev = facts[i].value ? facts[i].rev : 0;
-        return rev;
+                        last = i;
+        *ret_expected = facts[last].value ? facts[last].rev : 0;
+        if (seen == *ret_expected)
+                return true;
+        if (!seen)
+                return unknown_deletes(key);
+        for (i = 0; i < count; i++)
+                if (facts[i].rev == seen)
+                        return false;
+        return unknown_writes(key) && seen > facts[last].rev;
 }
 
 static bool is_past(enum world_op_kind kind)
@@ -213,11 +239,11 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                 if (outcome->r == SB_E_LAPPED)
                         break;
                 for (key = 0; key < WORLD_KEYS; key++) {
-                        uint64_t expected = value_at(key, outcome->cut);
+                        uint64_t expected;
 
                         if (op->kind != OP_SCAN && op->kind != OP_LOG && key != op->key)
                                 continue;
-                        if (expected != NO_REV && expected != outcome->seen[key])
+                        if (!may_be_there(key, outcome->cut, outcome->seen[key], &expected))
                                 model_fail("at cut %lu %s is revision %lu, but %lu was read",
                                         (unsigned long)outcome->cut, world_key(key),
                                         (unsigned long)expected, (unsigned long)outcome->seen[key]);
@@ -342,7 +368,7 @@ static void check_newest(void)
         uint32_t key;
 
         for (key = 0; key < WORLD_KEYS; key++) {
-                uint64_t expected = value_at(key, UINT64_MAX);
+                uint64_t expected;
                 struct sb_version *version = NULL;
                 int r = sb_op_get(world_peer(0), world_key(key), world_key_len(key), 0, &version);
 
@@ -350,7 +376,7 @@ static void check_newest(void)
                         world_check_version(version, key);
                         sb_guard_set(world_peer(0), 0, 0);
                 }
-                if (expected != NO_REV && expected != (r ? 0 : version->rev))
+                if (!may_be_there(key, UINT64_MAX, r ? 0 : version->rev, &expected))
                         model_fail("%s ends as revision %lu, not %lu", world_key(key),
                                 r ? 0 : (unsigned long)version->rev, (unsigned long)expected);
         }
