@@ -3,7 +3,7 @@
  *
  * The skip list's entries have 1 to 12 links, one in four one more than the others. Level 0 links
  * all entries, and a search begins at the highest level that any entry reaches. Entries are cut
- * from chunks of 8 KiB, and are never freed one by one.
+ * from chunks of 8 KiB, and are never freed one by one: one that was taken out serves again.
  *
  * Always true: when a call fails for lack of memory, the set is as before.
  */
@@ -91,14 +91,6 @@ static struct sb_write_set_entry *write_set_descend(const struct sb_write_set *w
         return last;
 }
 
-/* The first entry from @entry on, itself included, that was not taken back; or NULL. */
-static struct sb_write_set_entry *write_set_skip_nothing(struct sb_write_set_entry *entry)
-{
-        while (entry && entry->kind == SB_WRITE_SET_NOTHING)
-                entry = entry->next[0];
-        return entry;
-}
-
 static bool write_set_has_key(
         const struct sb_write_set_entry *entry, const void *key, size_t key_len)
 {
@@ -111,8 +103,7 @@ struct sb_write_set_entry *sb_write_set_find(
 {
         struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, true, NULL);
 
-        return write_set_has_key(last, key, key_len) && last->kind != SB_WRITE_SET_NOTHING ? last
-                                                                                           : NULL;
+        return write_set_has_key(last, key, key_len) ? last : NULL;
 }
 
 struct sb_write_set_entry *sb_write_set_above(
@@ -120,33 +111,33 @@ struct sb_write_set_entry *sb_write_set_above(
 {
         struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, after, NULL);
 
-        return write_set_skip_nothing(!last ? writes->head[0] : last->next[0]);
+        return !last ? writes->head[0] : last->next[0];
 }
 
 struct sb_write_set_entry *sb_write_set_below(
         const struct sb_write_set *writes, const void *key, size_t key_len, bool inclusive)
 {
-        struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, inclusive, NULL);
-
-        while (last && last->kind == SB_WRITE_SET_NOTHING)
-                last = write_set_descend(
-                        writes, last->value->bytes, last->value->key_len, false, NULL);
-        return last;
+        return write_set_descend(writes, key, key_len, inclusive, NULL);
 }
 
 struct sb_write_set_entry *sb_write_set_next(
         const struct sb_write_set *writes, const struct sb_write_set_entry *entry)
 {
-        return write_set_skip_nothing(!entry ? writes->head[0] : entry->next[0]);
+        return !entry ? writes->head[0] : entry->next[0];
 }
 
-/* Cut memory for an entry of this height from a chunk. Return: NULL: there is no memory. */
+/* Take memory for an entry of this height: a spare one's, or cut from a chunk. Return: NULL: there
+ * is none. */
 static struct sb_write_set_entry *write_set_entry_new(struct sb_write_set *writes, uint32_t height)
 {
         size_t size =
                 sizeof(struct sb_write_set_entry) + height * sizeof(struct sb_write_set_entry *);
-        struct sb_write_set_entry *entry;
+        struct sb_write_set_entry *entry = writes->spare[height - 1];
 
+        if (entry) {
+                writes->spare[height - 1] = entry->next[0];
+                return entry;
+        }
         if (!writes->chunks || writes->chunk_used + size > sizeof(writes->chunks->bytes)) {
                 struct sb_write_set_chunk *chunk = malloc(sizeof(*chunk));
 
@@ -218,7 +209,6 @@ int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, s
                         free(new);
                 return r;
         }
-        writes->count += entry->kind == SB_WRITE_SET_NOTHING;
         sb_write_set_value_drop(entry->value);
         entry->value = new;
         entry->kind = kind;
@@ -227,18 +217,27 @@ int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, s
 
 void sb_write_set_drop(struct sb_write_set *writes, struct sb_write_set_entry *entry)
 {
-        sb_assert(entry->kind != SB_WRITE_SET_NOTHING);
-        entry->kind = SB_WRITE_SET_NOTHING;
+        struct sb_write_set_entry *const *path[SB_WRITE_SET_HEIGHT_MAX];
+
+        write_set_descend(writes, entry->value->bytes, entry->value->key_len, false, path);
+        for (uint32_t level = 0; level < entry->height; level++) {
+                /* As in write_set_entry_insert(). */
+                struct sb_write_set_entry **link = (struct sb_write_set_entry **)path[level];
+
+                sb_assert(*link == entry);
+                *link = entry->next[level];
+        }
+        sb_write_set_value_drop(entry->value);
+        entry->next[0] = writes->spare[entry->height - 1];
+        writes->spare[entry->height - 1] = entry;
         writes->count--;
 }
 
 void sb_write_set_clear(struct sb_write_set *writes)
 {
-        struct sb_write_set_entry *entry = writes->head[0];
-
-        if (!entry)
+        if (writes->height == 0)
                 return;
-        for (; entry; entry = entry->next[0])
+        for (struct sb_write_set_entry *entry = writes->head[0]; entry; entry = entry->next[0])
                 sb_write_set_value_drop(entry->value);
         while (writes->chunks->next) {
                 struct sb_write_set_chunk *chunk = writes->chunks;
@@ -247,6 +246,7 @@ void sb_write_set_clear(struct sb_write_set *writes)
                 free(chunk);
         }
         memset(writes->head, 0, sizeof(writes->head));
+        memset(writes->spare, 0, sizeof(writes->spare));
         writes->chunk_used = 0;
         writes->height = 0;
         writes->count = 0;

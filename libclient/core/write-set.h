@@ -9,9 +9,8 @@
  * A key and its value lie together in one counted block, which the list and guards hold. So a guard
  * on a written value outlives another write of that key, and the transaction.
  *
- * Always true: entries are in ascending order of their keys, one for each key, and no entry is
- * taken out before the set is cleared. A write that was taken back stays as SB_WRITE_SET_NOTHING,
- * which no search gives.
+ * Always true: entries are in ascending order of their keys, one for each key. A write that was
+ * taken back has no entry: a search would go by all of them, at each step of a scan.
  */
 #ifndef SB_WRITE_SET_H
 #define SB_WRITE_SET_H
@@ -34,7 +33,7 @@ struct sb_write_set_value {
         unsigned char bytes[]; /* key, value */
 };
 
-enum sb_write_set_kind { SB_WRITE_SET_NOTHING, SB_WRITE_SET_VALUE, SB_WRITE_SET_DELETED };
+enum sb_write_set_kind { SB_WRITE_SET_VALUE = 1, SB_WRITE_SET_DELETED };
 
 struct sb_write_set_entry {
         struct sb_write_set_value *value; /* of SB_WRITE_SET_DELETED: the key alone */
@@ -46,10 +45,12 @@ struct sb_write_set_entry {
 struct sb_write_set_chunk;
 struct sb_write_set {
         struct sb_write_set_entry *head[SB_WRITE_SET_HEIGHT_MAX];
-        struct sb_write_set_chunk *chunks; /* of memory for entries; the newest first */
-        size_t chunk_used;                 /* of the first chunk */
-        uint32_t height;                   /* of the highest entry */
-        uint32_t count;                    /* of entries that are not SB_WRITE_SET_NOTHING */
+        struct sb_write_set_entry
+                *spare[SB_WRITE_SET_HEIGHT_MAX]; /* that were taken out, by height */
+        struct sb_write_set_chunk *chunks;       /* of memory for entries; the newest first */
+        size_t chunk_used;                       /* of the first chunk */
+        uint32_t height; /* of the highest entry since the set was cleared */
+        uint32_t count;  /* of entries */
         uint64_t random;
 };
 
@@ -60,8 +61,7 @@ struct sb_write_set {
  * and an allocation. */
 int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, struct sb_bytes key,
         struct sb_bytes value);
-/* Take a write back, which is not SB_WRITE_SET_NOTHING. Its memory stays until the set is cleared.
- */
+/* Take a write back. The memory of its entry serves another one. Cost: O(log n). */
 void sb_write_set_drop(struct sb_write_set *writes, struct sb_write_set_entry *entry);
 /* Find the write of a key. Return: NULL: there is none. Cost of this and the next two: O(log n). */
 struct sb_write_set_entry *sb_write_set_find(

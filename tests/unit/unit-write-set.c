@@ -5,8 +5,10 @@
  * The program is linked so that the write set's allocations come here first (see meson.build).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libclient/core/write-set.h"
 #include "shm/base/bytes.h"
@@ -16,6 +18,7 @@
 #define ROUNDS 300u
 #define STEPS  400u
 #define MANY   50000u
+#define TAKEN  20000u
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -76,6 +79,8 @@ static struct sb_bytes text(const char *bytes)
         return (struct sb_bytes){bytes, strlen(bytes)};
 }
 
+#define NOTHING 0
+
 /* What the set should have: of each key, nothing, or a kind and a number as its value. */
 struct model {
         enum sb_write_set_kind kind[KEYS];
@@ -100,7 +105,7 @@ static bool is_entry(const struct sb_write_set_entry *entry, const struct model 
 /* The first key of @model from @i on that is written; KEYS: there is none. */
 static uint32_t first_from(const struct model *model, uint32_t i)
 {
-        while (i < KEYS && model->kind[i] == SB_WRITE_SET_NOTHING)
+        while (i < KEYS && model->kind[i] == NOTHING)
                 i++;
         return i;
 }
@@ -108,7 +113,7 @@ static uint32_t first_from(const struct model *model, uint32_t i)
 /* The last key of @model below @i that is written; KEYS: there is none. */
 static uint32_t last_below(const struct model *model, uint32_t i)
 {
-        while (i > 0 && model->kind[i - 1] == SB_WRITE_SET_NOTHING)
+        while (i > 0 && model->kind[i - 1] == NOTHING)
                 i--;
         return i > 0 ? i - 1 : KEYS;
 }
@@ -167,10 +172,10 @@ static int step(struct sb_write_set *writes, struct model *model)
                 return put(writes, i, SB_WRITE_SET_VALUE, draw(1000000), model);
         if (what == 1)
                 return put(writes, i, SB_WRITE_SET_DELETED, 0, model);
-        if (model->kind[i] == SB_WRITE_SET_NOTHING)
+        if (model->kind[i] == NOTHING)
                 return 0;
         sb_write_set_drop(writes, sb_write_set_find(writes, keys[i].bytes, keys[i].len));
-        model->kind[i] = SB_WRITE_SET_NOTHING;
+        model->kind[i] = NOTHING;
         return 0;
 }
 
@@ -211,13 +216,63 @@ static void test_a_write_that_was_taken_back_can_be_made_again(void)
                 CHECK(put(&writes, i, SB_WRITE_SET_VALUE, i, &model) == 0);
         for (uint32_t i = 0; i < KEYS; i++) {
                 sb_write_set_drop(&writes, sb_write_set_find(&writes, keys[i].bytes, keys[i].len));
-                model.kind[i] = SB_WRITE_SET_NOTHING;
+                model.kind[i] = NOTHING;
                 CHECK(is_model(&writes, &model));
         }
         CHECK_EQ(writes.count, 0);
         CHECK(put(&writes, KEYS / 2, SB_WRITE_SET_DELETED, 0, &model) == 0);
         CHECK(is_model(&writes, &model));
         CHECK_EQ(writes.count, 1);
+        sb_write_set_fini(&writes);
+}
+
+/* The shortest time of many searches for the last key below @key. */
+static uint64_t time_search(const struct sb_write_set *writes, struct sb_bytes key)
+{
+        uint64_t least_ns = UINT64_MAX;
+
+        for (uint32_t i = 0; i < 20; i++) {
+                struct timespec began, ended;
+                uint64_t took_ns;
+
+                clock_gettime(CLOCK_MONOTONIC, &began);
+                if (!sb_write_set_below(writes, key.data, key.len, false))
+                        return UINT64_MAX;
+                clock_gettime(CLOCK_MONOTONIC, &ended);
+                took_ns = (uint64_t)(ended.tv_sec - began.tv_sec) * 1000000000 +
+                          (uint64_t)ended.tv_nsec - (uint64_t)began.tv_nsec;
+                least_ns = took_ns < least_ns ? took_ns : least_ns;
+        }
+        return least_ns;
+}
+
+static void test_what_was_taken_back_is_in_the_way_of_no_search_and_keeps_no_memory(void)
+{
+        struct sb_write_set writes = {0};
+        uint64_t with_ns;
+        char name[16];
+
+        CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, text("a"), text("")) == 0);
+        /* One for each value, and a few chunks of entries: of each height there is one. */
+        allocations_left = 2 * TAKEN + SB_WRITE_SET_HEIGHT_MAX;
+        for (uint32_t i = 0; i < 2 * TAKEN; i++) {
+                snprintf(name, sizeof(name), "m%05u", i % TAKEN);
+                CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, text(name), text("")) == 0);
+                sb_write_set_drop(&writes, sb_write_set_find(&writes, name, strlen(name)));
+        }
+        allocations_left = UINT32_MAX;
+        for (uint32_t i = 0; i < TAKEN; i++) {
+                snprintf(name, sizeof(name), "m%05u", i);
+                CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, text(name), text("")) == 0);
+        }
+        with_ns = time_search(&writes, text("z"));
+        for (uint32_t i = 0; i < TAKEN; i++) {
+                snprintf(name, sizeof(name), "m%05u", i);
+                sb_write_set_drop(&writes, sb_write_set_find(&writes, name, strlen(name)));
+        }
+        CHECK_EQ(writes.count, 1);
+        /* It goes by fewer entries than before. */
+        CHECK(time_search(&writes, text("z")) < 10 * with_ns + 1000);
         sb_write_set_fini(&writes);
 }
 
@@ -342,6 +397,7 @@ int main(int argc, char **argv)
         RUN(test_it_shows_what_was_written_last_and_in_byte_order);
         RUN(test_an_empty_set_gives_nothing);
         RUN(test_a_write_that_was_taken_back_can_be_made_again);
+        RUN(test_what_was_taken_back_is_in_the_way_of_no_search_and_keeps_no_memory);
         RUN(test_without_memory_a_write_changes_nothing);
         RUN(test_the_first_write_fails_at_either_allocation);
         RUN(test_a_held_value_outlives_another_write_of_its_key_and_the_set);
