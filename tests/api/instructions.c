@@ -34,6 +34,9 @@
 #define TOGETHER  16u /* keys of one sb_get_many() */
 #define IN_COMMIT 4u
 #define COMMITS   40u
+/* Versions of a key that a rule keeps. */
+#define LAST_FEW  64u
+#define LAST_MANY 512u
 #define LENGTHS   128u
 
 static struct world world;
@@ -89,6 +92,13 @@ static uint32_t set(struct shape *shape)
                 NEED(sb_set(bus, shape->keys[i % KEYS], shape->values[i / KEYS % 2], NULL,
                              &shape->revs[i % KEYS]) == 0);
         return ROUNDS * KEYS;
+}
+
+/* Until what a rule or a watch keeps is there, so that each further write takes something out. */
+static void fill(struct shape *shape, uint32_t depth)
+{
+        for (uint32_t i = 0; i < 3 * depth; i += ROUNDS)
+                set(shape);
 }
 
 static uint32_t cas(struct shape *shape)
@@ -213,6 +223,54 @@ static void end(void)
         world_drop(&world);
 }
 
+/* How many versions of a key there are. */
+static uint32_t versions(struct shape *shape)
+{
+        struct sb_history *history;
+        struct sb_guard guard = {0};
+        uint32_t count = 0;
+
+        NEED(sb_history_open(bus, shape->keys[0], 0, &history) == 0);
+        for (; sb_history_next(history, &guard, NULL) == 0; count++)
+                sb_guard_release(&guard);
+        sb_history_close(history);
+        return count;
+}
+
+/* What a write costs where versions stay: by a rule, for watches of its key, or of its prefix. */
+static void measure_kept(struct shape *shape, size_t key_len, size_t value_len)
+{
+        static const struct {
+                const char *name;
+                uint32_t depth;
+        } rules[] = {{"set_last_64", LAST_FEW}, {"set_last_512", LAST_MANY}};
+        struct sb_watch *watches[KEYS];
+
+        for (uint32_t i = 0; i < 2; i++) {
+                struct sb_rule rule = {
+                        .size = sizeof(rule), .kind = SB_KEEP_LAST, .value = rules[i].depth};
+
+                begin(BUS_SIZE, shape, key_len, value_len);
+                NEED(sb_keep(bus, (struct sb_bytes){shape->texts[0], 1}, SB_PREFIX, &rule) == 0);
+                fill(shape, rules[i].depth);
+                NEED(versions(shape) >= rules[i].depth);
+                measure(rules[i].name, set, shape);
+                end();
+        }
+        begin(BUS_SIZE, shape, key_len, value_len);
+        for (uint32_t i = 0; i < KEYS; i++)
+                NEED(sb_watch_open(bus, shape->keys[i], 0, SB_ANY_REV, &watches[i]) == 0);
+        fill(shape, LAST_FEW);
+        measure("set_watched", set, shape);
+        end();
+        begin(BUS_SIZE, shape, key_len, value_len);
+        NEED(sb_watch_open(bus, (struct sb_bytes){shape->texts[0], 1}, SB_PREFIX, SB_ANY_REV,
+                     &watches[0]) == 0);
+        fill(shape, LAST_MANY);
+        measure("set_prefix", set, shape);
+        end();
+}
+
 int main(int argc, char **argv)
 {
         static struct shape shape;
@@ -244,5 +302,6 @@ int main(int argc, char **argv)
                 measure("incr", incr, &shape);
                 end();
         }
+        measure_kept(&shape, 16, 64);
         return 0;
 }
