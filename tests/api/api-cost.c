@@ -67,8 +67,11 @@ static bool entering(pid_t pid, uint64_t *ret_number)
         return info.op == PTRACE_SYSCALL_INFO_ENTRY;
 }
 
-/* Return: how many system calls one round of @function makes; -1: it failed; -77: no tracing. */
-static long count_calls(work *function)
+#define ANY (-1L)
+
+/* Return: how many system calls of a number, or of any, one round of @function makes; -1: it
+ * failed; -77: no tracing. */
+static long count_of(work *function, long counted)
 {
         uint64_t number;
         long count = 0;
@@ -84,7 +87,8 @@ static long count_calls(work *function)
         while (WIFSTOPPED(status)) {
                 if (entering(pid, &number)) {
                         marks += number == SYS_getppid;
-                        count += marks == 1 && number != SYS_getppid;
+                        count += marks == 1 && number != SYS_getppid &&
+                                 (counted == ANY || number == (uint64_t)counted);
                 }
                 if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) < 0 || waitpid(pid, &status, 0) != pid)
                         return -1;
@@ -94,9 +98,15 @@ static long count_calls(work *function)
         return WIFEXITED(status) && WEXITSTATUS(status) == 0 && marks == 2 ? count : -1;
 }
 
-#define CHECK_CALLS(function, most)                                                                \
+static long count_calls(work *function)
+{
+        return count_of(function, ANY);
+}
+
+#define CHECK_CALLS(function, most) CHECK_CALLS_OF(function, ANY, most)
+#define CHECK_CALLS_OF(function, number, most)                                                     \
         do {                                                                                       \
-                long calls = count_calls(function);                                                \
+                long calls = count_of(function, number);                                           \
                 if (calls == -77)                                                                  \
                         TEST_SKIP("tracing is not permitted here");                                \
                 CHECK(calls >= 0);                                                                 \
@@ -209,6 +219,31 @@ static bool turn_round(void)
         return true;
 }
 
+/* A watch of each key and one of them all, by a client that does not sleep; it reads each change.
+ */
+static bool set_watched(void)
+{
+        static struct sb_watch *watches[KEYS], *all;
+        struct sb_guard change = {0};
+
+        if (!all && sb_watch_open(bus, b("key/"), SB_PREFIX, SB_ANY_REV, &all) != 0)
+                return false;
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+                struct sb_watch **watch = &watches[i % KEYS];
+
+                if (!*watch && sb_watch_open(bus, keys[i % KEYS], 0, SB_ANY_REV, watch) != 0)
+                        return false;
+                if (sb_set(bus, keys[i % KEYS], b("other"), NULL, NULL) != 0 ||
+                        sb_wait(bus, 0) != 0 || sb_watch_next(*watch, 0, &change) != 0)
+                        return false;
+                sb_guard_release(&change);
+                if (sb_watch_next(all, 0, &change) != 0)
+                        return false;
+                sb_guard_release(&change);
+        }
+        return true;
+}
+
 /* The counting itself: this makes one for each round. */
 static bool make_calls(void)
 {
@@ -244,6 +279,13 @@ static void test_hundreds_of_sets_share_one_system_call(void)
         TEST_NOTE("%u sets: %ld system calls", ROUNDS, count_calls(set));
 }
 
+static void test_sets_make_none_for_watches_of_clients_that_do_not_sleep(void)
+{
+        CHECK_CALLS_OF(set_watched, SYS_futex, 0);
+        TEST_NOTE("%u sets that are watched, and read: %ld system calls", ROUNDS,
+                count_calls(set_watched));
+}
+
 static void test_a_descriptor_costs_what_the_header_says(void)
 {
         CHECK_CALLS(find_nothing, TURNS);
@@ -259,6 +301,7 @@ int main(int argc, char **argv)
         RUN(test_a_get_and_its_release_make_no_system_call);
         RUN(test_reads_at_a_cut_make_no_system_call);
         RUN(test_hundreds_of_sets_share_one_system_call);
+        RUN(test_sets_make_none_for_watches_of_clients_that_do_not_sleep);
         RUN(test_a_descriptor_costs_what_the_header_says);
         return test_end();
 }
