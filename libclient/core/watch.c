@@ -169,7 +169,10 @@ static int watch_await(
                 return 0;
         if (sb_bell_is_dirty(&bus->handle))
                 return 0;
-        now = watch_now(bus) + bus->watches.sleep_max_ns;
+        now = watch_now(bus);
+        if (now >= deadline_ns) /* the caller looked until then, and need not say that it sleeps */
+                return SB_E_TIMED_OUT;
+        now += bus->watches.sleep_max_ns;
         r = sb_bell_sleep(
                 &bus->handle, &bus->watches.interrupted, deadline_ns < now ? deadline_ns : now);
         /* A handler of this signal may have called sb_interrupt(): that ends this wait alone. */

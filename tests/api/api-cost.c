@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libclient/core/bus.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -244,6 +245,25 @@ static bool set_watched(void)
         return true;
 }
 
+/* A wait that ends while it still looks, and one that does not look. */
+static bool wait_for(uint64_t spin_ns)
+{
+        static struct sb_watch *watch;
+
+        if (!watch && sb_watch_open(bus, keys[0], 0, SB_ANY_REV, &watch) != 0)
+                return false;
+        bus->watches.spin_ns = spin_ns;
+        return sb_wait(bus, now_ns() + 2000000) == SB_E_TIMED_OUT;
+}
+static bool wait_spinning(void)
+{
+        return wait_for(UINT64_MAX);
+}
+static bool wait_asleep(void)
+{
+        return wait_for(0);
+}
+
 /* The counting itself: this makes one for each round. */
 static bool make_calls(void)
 {
@@ -286,6 +306,12 @@ static void test_sets_make_none_for_watches_of_clients_that_do_not_sleep(void)
                 count_calls(set_watched));
 }
 
+static void test_a_wait_makes_none_while_it_looks(void)
+{
+        CHECK_CALLS(wait_spinning, 0);
+        TEST_NOTE("a wait that sleeps: %ld", count_calls(wait_asleep));
+}
+
 static void test_a_descriptor_costs_what_the_header_says(void)
 {
         CHECK_CALLS(find_nothing, TURNS);
@@ -302,6 +328,7 @@ int main(int argc, char **argv)
         RUN(test_reads_at_a_cut_make_no_system_call);
         RUN(test_hundreds_of_sets_share_one_system_call);
         RUN(test_sets_make_none_for_watches_of_clients_that_do_not_sleep);
+        RUN(test_a_wait_makes_none_while_it_looks);
         RUN(test_a_descriptor_costs_what_the_header_says);
         return test_end();
 }
