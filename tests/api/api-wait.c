@@ -146,7 +146,7 @@ static void do_interrupt(int unused)
         sb_interrupt(bus);
 }
 
-/* Whether the handler runs before the wait, or while it sleeps. */
+/* Whether the handler runs before the wait, while it looks, or while it sleeps. */
 static void test_an_interrupt_out_of_a_handler_ends_one_wait(void)
 {
         struct sigaction action = {.sa_handler = do_interrupt}, before;
@@ -158,6 +158,17 @@ static void test_an_interrupt_out_of_a_handler_ends_one_wait(void)
         CHECK_EQ(sigaction(SIGALRM, &action, &before), 0);
         CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
         CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+        /* Before the wait, which no signal ends that has come already. */
+        CHECK_EQ(raise(SIGALRM), 0);
+        CHECK_EQ(sb_wait(bus, SB_FOREVER), -EINTR);
+        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+        /* While it looks, which no signal ends by itself. */
+        bus->watches.spin_ns = UINT64_MAX;
+        CHECK_EQ(timer_settime(timer, 0, &(struct itimerspec){.it_value.tv_nsec = 20000000}, NULL),
+                0);
+        CHECK_EQ(sb_watch_next(watch, SB_FOREVER, &change), -EINTR);
+        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+        bus->watches.spin_ns = 0;
         for (int i = 0; i < 5; i++) {
                 CHECK_EQ(timer_settime(timer, 0, &(struct itimerspec){.it_value.tv_nsec = 20000000},
                                  NULL),
