@@ -104,6 +104,40 @@ static int call_incr(const void *how)
 {
         return sb_incr(bus, b("number"), 1, how, NULL, NULL);
 }
+static int call_max(const void *how)
+{
+        return sb_max(bus, b("number"), 1, how, NULL, NULL);
+}
+static int call_append(const void *how)
+{
+        return sb_append(bus, b("key"), b("more"), how, NULL);
+}
+static int give_value(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        (void)argument;
+        (void)old;
+        *ret_value = b("value");
+        return 0;
+}
+static int call_update(const void *how)
+{
+        return sb_update(bus, b("key"), give_value, NULL, how, NULL);
+}
+static int call_delete_range(const void *how)
+{
+        return sb_delete_range(
+                bus, NULL, b("nothing/"), (struct sb_bytes){NULL, 0}, SB_PREFIX, how, NULL);
+}
+/* To a cut that a mark keeps, of a key that had no value in it. */
+static int call_restore(const void *how)
+{
+        uint64_t cut;
+        int r = sb_mark_find(bus, b("then"), &cut);
+
+        if (r == SB_E_NOT_FOUND)
+                r = sb_mark(bus, b("then"), &cut);
+        return r == 0 ? sb_restore(bus, b("nothing"), 0, cut, how) : r;
+}
 static int call_commit(const void *how)
 {
         sb_auto(sb_txn_endp) struct sb_txn *txn = NULL;
@@ -170,6 +204,11 @@ static const struct {
         {call_cas, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_delete, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_incr, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
+        {call_max, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
+        {call_append, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
+        {call_update, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
+        {call_delete_range, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
+        {call_restore, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_commit, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_transact, &how, sizeof(how), {sizeof(how), sizeof(struct sb_write)}},
         {call_scan, &scan_options, sizeof(scan_options),
