@@ -1,9 +1,11 @@
 /*
- * Exceptions that leave callbacks: of sb_update() and of sb_transact(). Run by api-heap.
+ * Exceptions that leave callbacks: of sb_update(), of sb_transact() and of sb_wait_until(). Run by
+ * api-heap.
  *
  *      throw COUNT        an agentd serves the bus $STATEBUS
  *
- * A guard or a transaction that stayed behind would end this: a bus has 65,536 guards and 32 cuts.
+ * A guard, a transaction or a watch that stayed behind would end this: a bus has 65,536 guards and
+ * 32 cuts, and its memory fewer watches.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +14,7 @@
 
 namespace
 {
-const sb_bytes key = {"throw", 5}, value = {"value", 5};
+const sb_bytes key = {"throw", 5}, value = {"value", 5}, keys[] = {key, {"nothing", 7}};
 
 struct left {
         int at;
@@ -30,6 +32,13 @@ int throw_from_transaction(void *argument, sb_txn *txn)
         if (sb_txn_set(txn, key, value) != 0 || sb_txn_get(txn, key, &guard) != 0)
                 return -1;
         sb_guard_release(&guard);
+        throw left{*static_cast<int *>(argument)};
+}
+
+int throw_from_predicate(void *argument, const sb_guard *guards, size_t count)
+{
+        if (count != 2 || !guards[0].bus || guards[1].bus)
+                return -1;
         throw left{*static_cast<int *>(argument)};
 }
 } // namespace
@@ -58,9 +67,16 @@ int main(int, char **argv)
                 } catch (const left &found) {
                         caught += found.at == i;
                 }
+                try {
+                        std::printf("wait: %d\n",
+                                sb_wait_until(bus, keys, 2, throw_from_predicate, &i, SB_FOREVER));
+                        return 1;
+                } catch (const left &found) {
+                        caught += found.at == i;
+                }
         }
         sb_guard guard = sb_guard();
-        if (caught != 2 * count || sb_get(bus, key, &guard) != 0 || guard.rev != rev)
+        if (caught != 3 * count || sb_get(bus, key, &guard) != 0 || guard.rev != rev)
                 return 1;
         sb_guard_release(&guard);
         sb_close(bus);
