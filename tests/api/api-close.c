@@ -32,11 +32,15 @@ enum part {
         OWN,     /* a guard on a transaction's own write */
         SCANNED, /* the guard of a scan's step */
         PAST,    /* the guard of a history's step */
+        CHANGED, /* the guard of a change, which holds two versions */
+        CAME,    /* the guard of a change below a prefix */
         SCAN,
         TXN,
         TXN_SCAN,
         SPARE_TXN, /* a second one */
         HISTORY,
+        WATCH,
+        PREFIX_WATCH,
         BUS,
         PARTS
 };
@@ -46,7 +50,8 @@ struct parts {
         struct sb_txn *txn, *second;
         struct sb_scan *scan, *txn_scan;
         struct sb_history *history;
-        struct sb_guard guards[HISTORY], more[2];
+        struct sb_watch *watch, *prefix;
+        struct sb_guard guards[SCAN], more[2];
 };
 
 static struct parts parts;
@@ -69,7 +74,14 @@ static bool make_parts(uint32_t isolation)
                sb_scan_next(parts.scan, &parts.guards[SCANNED]) == 0 &&
                sb_scan_open(parts.bus, parts.txn, all, &parts.txn_scan) == 0 &&
                sb_history_open(parts.bus, b("key"), 0, &parts.history) == 0 &&
-               sb_history_next(parts.history, &parts.guards[PAST], NULL) == 0;
+               sb_history_next(parts.history, &parts.guards[PAST], NULL) == 0 &&
+               sb_watch_open(parts.bus, b("more"), 0, SB_ANY_REV, &parts.watch) == 0 &&
+               sb_watch_open(parts.bus, b("mo"), SB_PREFIX, SB_ANY_REV, &parts.prefix) == 0 &&
+               sb_set(bus, b("more"), b("value"), NULL, NULL) == 0 &&
+               sb_set(bus, b("more"), b("value"), NULL, NULL) == 0 &&
+               sb_watch_next(parts.watch, 0, &parts.guards[CHANGED]) == 0 &&
+               sb_watch_next(parts.prefix, 0, &parts.guards[CAME]) == 0 &&
+               parts.guards[CHANGED].old_value.len == 5;
 }
 
 /* End one part. Return: whether its end said what it should. */
@@ -88,6 +100,10 @@ static bool end_part(unsigned part)
                 return !sb_txn_end(parts.second);
         case HISTORY:
                 return !sb_history_close(parts.history);
+        case WATCH:
+                return !sb_watch_close(parts.watch);
+        case PREFIX_WATCH:
+                return !sb_watch_close(parts.prefix);
         case BUS:
                 return !(parts.bus = sb_close(parts.bus));
         case MANY:
@@ -149,6 +165,7 @@ static int end_bus_last(void)
         sb_auto(sb_txn_endp) struct sb_txn *txn = NULL;
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         sb_auto(sb_history_closep) struct sb_history *history = NULL;
+        sb_auto(sb_watch_closep) struct sb_watch *watch = NULL;
         sb_auto(sb_guard_release) struct sb_guard guard = {0}, mine = {0};
         int r = !own;
 
@@ -157,11 +174,13 @@ static int end_bus_last(void)
         r = r ? r : sb_txn_set(txn, b("key"), b("mine"));
         r = r ? r : sb_txn_get(txn, b("key"), &mine);
         r = r ? r : sb_scan_open(own, txn, all, &scan);
+        r = r ? r : sb_watch_open(own, b("key"), 0, SB_ANY_REV, &watch);
         return r ? r : sb_history_open(own, b("key"), 0, &history);
 }
 static int end_bus_first(void)
 {
         sb_auto(sb_guard_release) struct sb_guard guard = {0}, mine = {0};
+        sb_auto(sb_watch_closep) struct sb_watch *watch = NULL;
         sb_auto(sb_history_closep) struct sb_history *history = NULL;
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         sb_auto(sb_txn_endp) struct sb_txn *txn = NULL;
@@ -173,6 +192,7 @@ static int end_bus_first(void)
         r = r ? r : sb_txn_set(txn, b("key"), b("mine"));
         r = r ? r : sb_txn_get(txn, b("key"), &mine);
         r = r ? r : sb_scan_open(own, txn, all, &scan);
+        r = r ? r : sb_watch_open(own, b("key"), 0, SB_ANY_REV, &watch);
         return r ? r : sb_history_open(own, b("key"), 0, &history);
 }
 
@@ -197,6 +217,8 @@ static void test_what_is_left_of_a_closed_bus_can_only_be_ended(void)
         CHECK_EQ(sb_scan_next(parts.scan, &guard), SB_E_DETACHED);
         CHECK_EQ(sb_scan_prev(parts.txn_scan, &guard), SB_E_DETACHED);
         CHECK_EQ(sb_history_next(parts.history, &guard, NULL), SB_E_DETACHED);
+        CHECK_EQ(sb_watch_next(parts.watch, SB_FOREVER, &guard), SB_E_DETACHED);
+        CHECK_EQ(sb_watch_next(parts.prefix, SB_FOREVER, &guard), SB_E_DETACHED);
         CHECK_EQ(sb_txn_get(parts.txn, b("key"), &guard), SB_E_DETACHED);
         CHECK_EQ(sb_txn_set(parts.txn, b("key"), b("v")), SB_E_DETACHED);
         CHECK_EQ(sb_txn_commit(parts.txn, NULL), SB_E_DETACHED);
