@@ -4,15 +4,17 @@
  *
  * Always true: a watcher begins with a scan at its watch's cut, and again where it is told that it
  * was lapped. From there on each revision of each key comes once and in order, transactions whole,
- * cuts ascending. Its sleeps have no deadline and no look in between, so that a wake that was lost
- * shows: behind the last write all watchers come to the last revision of each key, or the test
- * fails. Keys that come and go are forgotten and made again: of those each change follows from the
- * one before.
+ * cuts ascending. Its sleeps, in calls or on a descriptor, have no deadline and no look in between,
+ * so that a wake that was lost shows: behind the last write all watchers come to the last revision
+ * of each key, or the test fails. Keys that come and go are forgotten and made again: of those each
+ * change follows from the one before.
+ *
  * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: ten times as long.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +39,16 @@
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
-#define WATCHERS 4u
-#define WRITERS  3u
-#define WORKERS  (WATCHERS + WRITERS)
-#define KEYS     6u  /* that keep their lives: each is watched by itself, too */
-#define COMING   40u /* that come and go */
-#define ALL      (KEYS + COMING)
-#define SECONDS  10u
+#define WATCHERS 6u
+/* Watchers with a descriptor; the others sleep in calls. */
+#define WITH_RING   4u
+#define WITH_THREAD 5u
+#define WRITERS     3u
+#define WORKERS     (WATCHERS + WRITERS)
+#define KEYS        6u  /* that keep their lives: each is watched by itself, too */
+#define COMING      40u /* that come and go */
+#define ALL         (KEYS + COMING)
+#define SECONDS     10u
 
 static struct table {
         struct {
@@ -328,12 +333,39 @@ static void drain_other(struct sb_watch *watch, struct sb_bytes prefix)
         }
 }
 
+/* Return: what the watcher polls; -1: it sleeps in calls. */
+static int descriptor(struct sb_bus *bus, unsigned place)
+{
+        int fd = -1;
+
+        if (place == WITH_THREAD)
+                setenv("STATEBUS_FD", "thread", 1);
+        if (place == WITH_THREAD || place == WITH_RING) {
+                fd = sb_fd(bus);
+                if (fd < 0)
+                        COMPLAIN("sb_fd() said %d", fd);
+        }
+        return fd;
+}
+
+static void sleep_on(struct sb_bus *bus, int fd)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+        int r = fd < 0 ? sb_wait(bus, SB_FOREVER) : 0;
+
+        if (fd >= 0 && poll(&look, 1, -1) < 0 && errno != EINTR)
+                COMPLAIN("poll() failed: %d", errno);
+        if (r && r != -EINTR)
+                COMPLAIN("sb_wait() said %d", r);
+}
+
 static void be_watcher(const struct daemon *daemon, unsigned place)
 {
         static const struct sb_bytes part = {"storm/a/", 8};
         struct sb_bytes prefix = {"storm/", place == 3 ? 0 : 6};
         struct follower follower = {.bus = attach(daemon), .prefix = prefix, .place = place};
         struct sb_watch *other = NULL, *one = NULL;
+        int fd = descriptor(follower.bus, place);
         int r = sb_watch_open(follower.bus, prefix, SB_PREFIX, SB_ANY_REV, &follower.watch);
 
         if (!r && place > 1)
@@ -349,9 +381,7 @@ static void be_watcher(const struct daemon *daemon, unsigned place)
                 drain(&follower, 0);
                 drain_other(other, part);
                 drain_other(one, key_of(0));
-                r = sb_wait(follower.bus, SB_FOREVER);
-                if (r && r != -EINTR)
-                        COMPLAIN("sb_wait() said %d", r);
+                sleep_on(follower.bus, fd);
         }
 }
 
