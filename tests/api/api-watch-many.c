@@ -1,8 +1,8 @@
 /*
- * Many watches: thousands of them in one process, and hundreds of processes with a hundred each.
- * Each key is set once, and each watch has that change. Half of the processes close their watches,
- * the others are killed; then the memory comes back, though nothing else happens. The program under
- * test is $AGENTD.
+ * Many watches: thousands of them in one process, and hundreds of processes with a hundred each, or
+ * with one of a prefix that all of them watch. Each key is set once, and each watch has that
+ * change. Half of the processes close their watches, the others are killed; then the memory comes
+ * back, though nothing else happens. The program under test is $AGENTD.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -82,20 +82,63 @@ static void set_all(uint32_t count)
                 CHECK(!sb_set(own, key_of(i, text), (struct sb_bytes){"x", 1}, NULL, NULL));
 }
 
-/* A process with watches; @stays: until it is killed. Return: its exit status. */
-static int member(uint32_t count, int news, bool stays)
+/* Whether a watch of all keys has one change of each, and no second one; within the deadline. */
+static bool hear_prefix(uint32_t count)
 {
-        struct sb_bus *bus = open_bus();
+        uint64_t deadline_ns = daemon_now_ns() + 2 * daemon_patience_ns();
+        static bool heard[WATCHES_MAX];
+        struct sb_guard change = {0};
+        char text[32];
+        bool sound = true;
+
+        for (uint32_t left = count; left && sound; left--) {
+                uint32_t number;
+
+                if (sb_watch_next(watches[0], deadline_ns, &change))
+                        return false;
+                snprintf(text, sizeof(text), "%.*s", (int)change.key.len,
+                        (const char *)change.key.data);
+                number = (uint32_t)strtoul(text + 4, NULL, 10);
+                sound = number < count && !heard[number];
+                heard[number % count] = true;
+                sb_guard_release(&change);
+        }
+        return sound && sb_watch_next(watches[0], 0, &change) == SB_E_TIMED_OUT;
+}
+
+/* What the members of a crowd do: @count keys are set. */
+struct task {
+        uint32_t processes, count;
+        bool prefix; /* one watch of all keys, not one of each */
+};
+
+static bool open_all(struct sb_bus *bus, const struct task *task)
+{
         char text[32];
 
-        for (uint32_t i = 0; i < count; i++)
-                if (!bus || sb_watch_open(bus, key_of(i, text), 0, SB_ANY_REV, &watches[i]))
-                        return 1;
-        if (write(news, "w", 1) != 1 || !hear_all(bus, count) || write(news, "h", 1) != 1)
+        if (task->prefix)
+                return !sb_watch_open(
+                        bus, (struct sb_bytes){"key/", 4}, SB_PREFIX, SB_ANY_REV, &watches[0]);
+        for (uint32_t i = 0; i < task->count; i++)
+                if (sb_watch_open(bus, key_of(i, text), 0, SB_ANY_REV, &watches[i]))
+                        return false;
+        return true;
+}
+
+/* A process with watches; @stays: until it is killed. Return: its exit status. */
+static int member(const struct task *task, int news, bool stays)
+{
+        struct sb_bus *bus = open_bus();
+
+        if (!bus || !open_all(bus, task))
+                return 1;
+        if (write(news, "w", 1) != 1 ||
+                !(task->prefix ? hear_prefix(task->count) : hear_all(bus, task->count)) ||
+                write(news, "h", 1) != 1)
                 return 2;
         while (stays)
                 pause();
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; i < (task->prefix ? 1 : task->count); i++)
                 sb_watch_close(watches[i]);
         sb_close(bus);
         return 0;
@@ -124,27 +167,28 @@ static void end_members(const pid_t members[], uint32_t processes)
                 CHECK(waitpid(members[i], &status, 0) == members[i] && WIFSIGNALED(status));
 }
 
-static void watch_and_set(uint32_t processes, uint32_t count)
+static void watch_and_set(const struct task *task)
 {
+        uint32_t processes = task->processes;
         uint64_t before, most, after;
         pid_t members[CROWD_MAX];
         int news[2];
 
         CHECK(pipe(news) == 0);
-        set_all(count);
+        set_all(task->count);
         before = used_blocks();
         CHECK(before);
         fflush(stdout);
         for (uint32_t i = 0; i < processes; i++) {
                 members[i] = fork();
                 if (members[i] == 0)
-                        _exit(member(count, news[1], i % 2));
+                        _exit(member(task, news[1], i % 2));
                 CHECK(members[i] > 0);
         }
         hear_members(news[0], processes, 'w');
         most = used_blocks();
         CHECK(most > before);
-        set_all(count);
+        set_all(task->count);
         hear_members(news[0], processes, 'h');
         end_members(members, processes);
         /* Most of what the watches took; some blocks lie in lists of the process that writes. */
@@ -153,7 +197,7 @@ static void watch_and_set(uint32_t processes, uint32_t count)
         close(news[1]);
 }
 
-static void crowd(uint32_t processes, uint32_t count)
+static void crowd(struct task task)
 {
         served = (struct daemon){0};
         daemon_place(&served.place);
@@ -162,19 +206,24 @@ static void crowd(uint32_t processes, uint32_t count)
         CHECK(daemon_hear(&served, "ready\n"));
         own = open_bus();
         CHECK(own);
-        watch_and_set(processes, count);
+        watch_and_set(&task);
         sb_close(own);
         CHECK_EQ(daemon_stop(&served), 0);
 }
 
 static void test_a_process_with_thousands_of_watches_hears_of_each(void)
 {
-        crowd(1, 5000);
+        crowd((struct task){.processes = 1, .count = 5000});
 }
 
 static void test_hundreds_of_processes_with_a_hundred_watches_each_hear_of_all(void)
 {
-        crowd(200, 100);
+        crowd((struct task){.processes = 200, .count = 100});
+}
+
+static void test_hundreds_of_processes_with_a_watch_of_one_prefix_hear_of_all(void)
+{
+        crowd((struct task){.processes = 200, .count = 1000, .prefix = true});
 }
 
 int main(int argc, char **argv)
@@ -184,5 +233,6 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_a_process_with_thousands_of_watches_hears_of_each);
         RUN(test_hundreds_of_processes_with_a_hundred_watches_each_hear_of_all);
+        RUN(test_hundreds_of_processes_with_a_watch_of_one_prefix_hear_of_all);
         return daemon_end(test_end());
 }
