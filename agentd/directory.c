@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -185,23 +186,50 @@ static int directory_take_lock(const struct sb_place *place, int directory_fd, i
         return 0;
 }
 
+/* Whether a process listens at the socket that is there, although the lock is this process's: the
+ * file of the lock was removed from under it. One that ends just now closes the lock first, and
+ * then hangs up. */
+static bool directory_is_served(const struct sockaddr_un *address, pid_t *ret_pid)
+{
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct pollfd hung_up = {.fd = fd};
+        struct ucred listener = {0};
+        socklen_t len = sizeof(listener);
+        bool served = false;
+
+        if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
+                served = poll(&hung_up, 1, LOCK_PATIENCE_MS * LOCK_TRIES) == 0 &&
+                         !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len);
+        if (fd >= 0)
+                close(fd);
+        *ret_pid = listener.pid;
+        return served;
+}
+
 /* Make the socket and listen on it. The caller holds the lock. */
 static int directory_make_socket(const struct sb_place *place, int directory_fd, int *ret)
 {
         struct sockaddr_un address;
-        int fd, through, r;
+        int fd = -1, through, r;
         mode_t mask;
+        pid_t pid;
 
-        /* A socket that is there was left by an agentd that was killed. */
-        if (unlinkat(directory_fd, SB_PLACE_SOCKET, 0) < 0 && errno != ENOENT)
-                return -errno;
         r = sb_place_address(place, SB_PLACE_SOCKET, &address, &through);
         if (r)
                 return r;
-        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0) {
+        if (directory_is_served(&address, &pid)) {
+                sb_log("agentd with pid %d serves %s, and its lock file was removed: `kill %d` "
+                       "ends it; then start again",
+                        (int)pid, place->directory, (int)pid);
+                r = -EADDRINUSE;
+        } else if (unlinkat(directory_fd, SB_PLACE_SOCKET, 0) < 0 && errno != ENOENT) {
+                /* One that is there and not served was left by an agentd that was killed. */
                 r = -errno;
         } else {
+                fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+                r = fd < 0 ? -errno : 0;
+        }
+        if (!r) {
                 /* Any process may connect: the engine decides by its credentials. */
                 mask = umask(0111);
                 if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
@@ -238,8 +266,9 @@ int sb_directory_take(const struct sb_place *place, struct sb_directory *ret)
                 goto failed;
         r = directory_make_socket(place, directory.fd, &directory.listen_fd);
         if (r) {
-                sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory,
-                        strerror(-r));
+                if (r != -EADDRINUSE) /* of which more was said */
+                        sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory,
+                                strerror(-r));
                 goto failed;
         }
         *ret = directory;
