@@ -218,9 +218,14 @@ static int directory_make_socket(const struct sb_place *place, int directory_fd,
         if (r)
                 return r;
         if (directory_is_served(&address, &pid)) {
-                sb_log("agentd with pid %d serves %s, and its lock file was removed: `kill %d` "
-                       "ends it; then start again",
-                        (int)pid, place->directory, (int)pid);
+                if (pid > 0)
+                        sb_log("agentd with pid %d serves %s, and its lock file was removed: "
+                               "`kill %d` ends it; then start again",
+                                (int)pid, place->directory, (int)pid);
+                else
+                        sb_log("an agentd of another pid namespace serves %s, and its lock file "
+                               "was removed: end it there, then start again",
+                                place->directory);
                 r = -EADDRINUSE;
         } else if (unlinkat(directory_fd, SB_PLACE_SOCKET, 0) < 0 && errno != ENOENT) {
                 /* One that is there and not served was left by an agentd that was killed. */
