@@ -81,6 +81,8 @@ static const struct world_case prefixes[] = {
         {"prefix: killed reader", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .prefixed = 1, .past = "sa"}, 2, 0, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
         {"prefix: lapped beside sets", {START_PAIR, {OPS(NEXT), OPS(SET_A, SET_A, SET_A, WORK)}, .prefixed = 1, .past = "sarsba"}, 2, 2},
+        {"prefix: lapped beside a late commit", {START_PAIR, {OPS(LOOK), OPS(TXN(.writes = KA | KB)), OPS(SET_A, SET_B, SET_A)},
+                .prefixed = 1, .past = "arb"}, 3, 1},
         {"prefix: lapped beside a late half", {START_PAIR, {OPS(LOOK), OPS(SET_A), OPS(SET_A, SET_A, SET_A)}, .prefixed = 1,
                 .past = "arb"}, 3, 1},
         {"prefix: unread, and sets", {START_VALUE, {OPS(FIRST), OPS(SET_A, STABLE, SET_A, SET_A, SET_A)}, .prefixed = 1,
