@@ -50,14 +50,16 @@ static int scan_take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut
         scan->cut = cut;
         /* After the announcement: until here the mark, or a watch, kept the cut, from here on the
          * scan does. */
-        if (sb_past_marked(&handle->segment, cut) || sb_bus_holds_cut(bus, cut))
+        if (sb_past_is_marked(&handle->segment, cut, scan->prefix, scan->prefix_len) ||
+                sb_bus_holds_cut(bus, cut))
                 return 0;
         scan->past = true;
         scan->watched = sb_bus_keeps_cut(bus, cut, scan->prefix, scan->prefix_len);
         if (scan->watched)
                 return 0;
         scan->rules = sb_load_acquire(&handle->segment.super->rule_count); /* A:rule. */
-        if (sb_past_kept_all(handle, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
+        if (!sb_reserved_is(scan->prefix, scan->prefix_len) &&
+                sb_past_kept_all(handle, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
                 return 0;
         sb_snapshot_close(handle, scan->snapshot);
         return SB_E_LAPPED;

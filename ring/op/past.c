@@ -73,7 +73,7 @@ int sb_past_get(struct sb_handle *handle, const void *key, uint32_t key_len, uin
         bool kept = false;
         int r;
 
-        if (sb_past_marked(&handle->segment, cut)) {
+        if (sb_past_is_marked(&handle->segment, cut, key, key_len)) {
                 r = past_get_marked(handle, key, key_len, hash, cut, guard_index, ret_version);
                 if (r != AGAIN)
                         return r;

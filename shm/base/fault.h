@@ -164,6 +164,7 @@
         X(RESERVE_UNDIVIDED, "any delete may have what is for the bus's own keys")                 \
         X(RULE_UNRESERVED, "what takes a rule away may not have what deletes may")                 \
         X(OWN_MARKED, "marks keep the keys of marks")                                              \
+        X(OWN_AT_MARKS, "the bus's own keys are read at a mark as if it kept them")                \
         X(OWN_UNANNOUNCED, "the bus's own keys go from below an open cut")                         \
         X(INSPECT_UNANSWERED,                                                                      \
                 "a part of the segment is not looked at when its process was killed")              \

@@ -14,8 +14,10 @@
 #ifndef SB_HISTORY_PAST_H
 #define SB_HISTORY_PAST_H
 
+#include "shm/base/fault.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 
 enum sb_past {
@@ -32,6 +34,14 @@ enum sb_past sb_past_walk(struct sb_handle *handle, struct sb_node *node, uint64
         struct sb_version **ret_version);
 /* Whether a mark keeps @cut, for all keys. */
 bool sb_past_marked(const struct sb_segment *segment, uint64_t cut);
+/* Whether it keeps a key, or the keys with a prefix, of these bytes: a mark keeps none of the bus's
+ * own. */
+static inline bool sb_past_is_marked(
+        const struct sb_segment *segment, uint64_t cut, const void *key, uint32_t key_len)
+{
+        return (!sb_reserved_is(key, key_len) || SB_FAULT(OWN_AT_MARKS)) &&
+               sb_past_marked(segment, cut);
+}
 /* Under a pin: whether a rule keeps what a key was in @cut. */
 bool sb_past_kept(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut);
 /* Not under a pin: whether rules keep what all keys with a prefix were in @cut. *ret_end_ns: the

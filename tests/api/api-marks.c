@@ -252,6 +252,28 @@ static void test_an_open_cut_has_the_marks_that_stood_then(void)
         END();
 }
 
+static void test_at_a_mark_the_bus_own_keys_are_not_known_any_more(void)
+{
+        struct sb_bytes key = {"\0sb\0mark\0before", 15}, marks = {key.data, 9};
+        struct sb_scan_options how = {.size = sizeof(how)};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(bus, b("before"), &how.cut), 0);
+        CHECK_EQ(sb_mark(bus, b("after"), &how.cut), 0);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_get_at(bus, key, how.cut, &guard), SB_E_LAPPED);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_open_at(bus, marks, &how, &scan), SB_E_LAPPED);
+        CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        sb_scan_close(scan);
+        CHECK_EQ(sb_mark_drop(bus, b("after")), 0);
+        END();
+}
+
 static void test_a_drop_that_finds_no_memory_leaves_the_mark(void)
 {
         uint64_t cut = 0, found = 0, other;
@@ -421,6 +443,7 @@ int main(int argc, char **argv)
         RUN(test_on_the_smallest_buses_too_a_mark_that_keeps_all_memory_can_be_dropped);
         RUN(test_on_a_full_bus_all_marks_can_be_dropped_oldest_first);
         RUN(test_an_open_cut_has_the_marks_that_stood_then);
+        RUN(test_at_a_mark_the_bus_own_keys_are_not_known_any_more);
         RUN(test_a_drop_that_finds_no_memory_leaves_the_mark);
         RUN(test_the_bus_own_keys_are_not_among_the_others);
         RUN(test_a_time_names_the_last_cut_that_was_not_after_it);

@@ -369,6 +369,7 @@ static const struct {
         {SB_FAULT_RESERVE_UNDIVIDED, "tests/api/api-faults"},
         {SB_FAULT_RULE_UNRESERVED, "tests/api/api-faults"},
         {SB_FAULT_OWN_MARKED, "tests/api/api-faults"},
+        {SB_FAULT_OWN_AT_MARKS, "tests/api/api-faults"},
         {SB_FAULT_OWN_UNANNOUNCED, "tests/api/api-faults"},
         {SB_FAULT_MARK_UNANNOUNCED, "tests/kill/kill-between-faults"},
         {SB_FAULT_INSPECT_UNANSWERED, "tests/unit/unit-faults"},
