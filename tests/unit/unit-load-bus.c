@@ -570,7 +570,8 @@ static int end_load(struct sb_load *load, bool sorts)
 static const char *load_bus(uint64_t seed, uint64_t size)
 {
         struct sb_load load;
-        bool saves = part == PARTS && draw(3);
+        /* The first that can be loaded from a checkpoint is. */
+        bool saves = part == PARTS && (!loads_saved || draw(3));
         const char *wrong;
 
         CHECK_OR(make_bus(size));
