@@ -389,6 +389,22 @@ static void commit_fault_close(struct sb_handle *handle, const struct sb_commit_
                 sb_store_release(&sb_record_snapshots(handle->record)[wish->snapshot], 0);
 }
 
+/* Notes the descriptor. Fault COMMIT_NOTE_LAZY: other processes may see the note later than this
+ * one looks at its announcement. */
+static void commit_note(struct sb_handle *handle, uint64_t descriptor)
+{
+        struct sb_word64 *operation = &handle->record->operation;
+        uint64_t note = descriptor | SB_OPERATION_DESCRIPTOR;
+
+        /* R:operation > A:operation. A full barrier: a process that takes the announcement away
+         * looks at the note afterwards, and this one looks at the announcement behind the note; so
+         * one of the two sees the other. */
+        if (!SB_FAULT(COMMIT_NOTE_LAZY))
+                sb_exchange_full(operation, note);
+        else
+                sb_store_release(operation, note); /* R:operation, late: that is the fault. */
+}
+
 /* Notes the descriptor, which is complete, and runs the transaction: all versions are held, so from
  * the note on any process can go on with it. Return: 0, AGAIN (a key went away), SB_E_CONFLICT,
  * SB_E_LAPPED. */
@@ -401,10 +417,7 @@ static int commit_note_and_run(
         uint64_t value;
         bool holds;
 
-        /* R:operation > A:operation. A full barrier: a process that takes the announcement away
-         * looks at the note afterwards, and this one looks at the announcement behind the note; so
-         * one of the two sees the other. */
-        sb_exchange_full(&handle->record->operation, attempt->at | SB_OPERATION_DESCRIPTOR);
+        commit_note(handle, attempt->at);
         holds = sb_snapshot_holds(handle, wish->snapshot, wish->cut);
         if (!holds)
                 commit_abort_gone(descriptor, wish->serializable);

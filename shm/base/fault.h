@@ -308,6 +308,8 @@
         X(TXN_NODE_UNASKED, "a helper installs over any word in the cell")                         \
         X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
         X(TXN_OLD_BELOW, "the version under an intent is taken without another look")              \
+        X(COMMIT_NOTE_LAZY,                                                                        \
+                "a commit looks at its announcement before all processes see its note")            \
         X(NOTE_CLEARED_LAZILY, "a descriptor is dated before all processes see its note gone")     \
         X(REAP_COMMITS_EVICTED, "the reaper commits at a cut that was taken away")                 \
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \

@@ -174,6 +174,7 @@ static const struct {
         {SB_FAULT_PRUNE_BY_ABORTED, "txn: aborted over a value"},
         {SB_FAULT_REAP_FORGETS_TXN, "txn: killed"},
         {SB_FAULT_NOTE_CLEARED_LATE, "txn: note reader", .schedule = "7.0p1,1.88s0,0.64s1,1.165s0"},
+        {SB_FAULT_COMMIT_NOTE_LAZY, "txn: evicted under buffers"},
         {SB_FAULT_NOTE_CLEARED_LAZILY, "txn: note reader under buffers",
                 .schedule = "7.0p1,1.86k0,0.70s1"},
         {SB_FAULT_NOTE_READ_UNPINNED, "txn: note reader and sweep", .schedule = "0.40s1,1.146s0"},
