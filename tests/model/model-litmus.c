@@ -487,6 +487,34 @@ static void test_a_walk_that_is_cut_short_is_a_failure(void)
         CHECK(strstr(said, "FAIL two counters: ") == said && strstr(said, "CUT"));
 }
 
+/* A costly scenario of which a quick run leaves nothing but the threads' turns is counted. */
+static void test_a_walk_without_a_preemption_is_said(void)
+{
+        static const struct {
+                bool costly;
+                uint32_t preemptions, crashes;
+                bool is_said;
+        } cases[] = {{true, 1, 0, true}, {true, 2, 0, true}, {true, 3, 0, false},
+                {true, 1, 1, false}, {false, 1, 0, false}};
+        struct model_scenario scenario = {.name = "two counters",
+                .setup = setup_empty,
+                .thread = count_to_five,
+                .world = &world,
+                .world_size = sizeof world,
+                .thread_count = 2};
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                char said[512] = "";
+
+                scenario.costly = cases[i].costly;
+                scenario.preemptions = cases[i].preemptions;
+                scenario.crashes = cases[i].crashes;
+                CHECK_EQ(main_said(&scenario, said, sizeof said), 0);
+                CHECK_EQ(!!strstr(said, "; 1 costly ones only in turns"),
+                        cases[i].is_said && !getenv("SB_TEST_LONG"));
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -501,5 +529,6 @@ int main(int argc, char **argv)
         RUN(test_a_trap_in_the_code_is_a_violation);
         RUN(test_known_states_are_walked_once);
         RUN(test_a_walk_that_is_cut_short_is_a_failure);
+        RUN(test_a_walk_without_a_preemption_is_said);
         return test_end();
 }
