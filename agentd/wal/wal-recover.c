@@ -322,6 +322,11 @@ static int wal_recover_fill(
         if (space && !sb_os_register() &&
                 !sb_roster_claim(segment, 0, &identity, &slot, &generation)) {
                 sb_handle_init(&handle, segment, slot, generation, space);
+                /* The log may have more history than the bus had at any time. Fault
+                 * RECOVER_ALL_HISTORY: it is to have room at once. */
+                if (!SB_FAULT(RECOVER_ALL_HISTORY))
+                        sb_store_release(
+                                &segment->super->history_limit, recover->config->history_bytes);
                 r = wal_recover_load(recover, &handle);
                 sb_handle_fini(&handle);
         }

@@ -162,6 +162,7 @@
         X(LOST_UNHEARD, "what went for want of memory before it was listed is not counted")        \
         X(MARK_UNANNOUNCED, "the log hears of the first mark behind its cut")                      \
         X(RESERVE_UNDIVIDED, "any delete may have what is for the bus's own keys")                 \
+        X(RECOVER_ALL_HISTORY, "while a bus comes back, what rules may keep has no limit")         \
         X(RULE_UNRESERVED, "what takes a rule away may not have what deletes may")                 \
         X(OWN_MARKED, "marks keep the keys of marks")                                              \
         X(OWN_AT_MARKS, "the bus's own keys are read at a mark as if it kept them")                \

@@ -359,6 +359,7 @@ static const struct {
         {SB_FAULT_REST_KEEPS_LIMBO, "tests/unit/unit-faults"},
         {SB_FAULT_RECOVER_HEADLESS, "tests/api/api-faults"},
         {SB_FAULT_RECOVER_AS_LARGE, "tests/api/api-faults"},
+        {SB_FAULT_RECOVER_ALL_HISTORY, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_LATE, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_TORN, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_EARLY, "tests/api/api-faults"},
