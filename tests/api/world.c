@@ -238,12 +238,12 @@ static void end(pid_t pid)
         close(ended.fd);
 }
 
-bool world_restart(struct world *world, struct sb_bus *bus)
+/* End what serves the bus. An engine that sees the supervisor end takes its place. */
+static void end_remote(const struct world *world, struct sb_bus *bus)
 {
         struct sb_admin_stat stat;
         pid_t supervisor;
 
-        /* An engine that sees the supervisor end takes its place. */
         while (sb_admin_supervisor(world->directory, &supervisor) == 0) {
                 kill(supervisor, SIGSTOP);
                 if (sb_admin_stat(bus, &stat) == 0) {
@@ -253,7 +253,19 @@ bool world_restart(struct world *world, struct sb_bus *bus)
                 }
                 end(supervisor);
         }
-        return start_remote(world) == 0;
+}
+
+bool world_restart(struct world *world, struct sb_bus *bus)
+{
+        pid_t supervisor;
+        int r;
+
+        do {
+                end_remote(world, bus);
+                r = start_remote(world);
+                /* One that had no number in the segment yet may have come between. */
+        } while (r != 0 && sb_admin_supervisor(world->directory, &supervisor) == 0);
+        return r == 0;
 }
 
 static bool close_remote(struct world *world)
