@@ -34,9 +34,8 @@
 #define SECOND_NS    UINT64_C(1000000000)
 #define LOOK_BYTES   (UINT64_C(16) << 20) /* that are read between two looks at the clock */
 #define LOOK_ENTRIES 4096u
-/* Where a bus does not fit its segment is larger by this part of --size, so often at most. But a
- * large value takes units in a row, and of the few units that a tiny bus has that part is one or
- * two: there it is eight. */
+/* Where a bus does not fit its segment is larger by this part of --size, so often at most; of a
+ * tiny bus by eight units, for a large value takes units in a row. */
 #define LARGER_PART  16u
 #define LARGER_LEAST 32768u
 #define LARGER_STEPS 2u
@@ -62,12 +61,11 @@ struct wal_recover {
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         bool goes_back, has_rest;     /* the log ends earlier from here on; or begins later */
         /* Where the reading is. */
-        uint64_t sequence, entry, entries, realtime_ns;
+        uint64_t sequence, entry, entries, realtime_ns, begun_ns, said_ns;
         uint64_t last_ns; /* realtime of the cut */
         struct sb_load load;
         struct sb_load_words words;
-        uint64_t buckets; /* of the bus that the next floors are of */
-        uint64_t begun_ns, said_ns;
+        uint64_t buckets;  /* of the bus that the next floors are of */
         uint64_t unlooked; /* about how many bytes were read since the last look at the clock */
 };
 
@@ -315,6 +313,7 @@ static int wal_recover_fill(
 {
         struct sb_roster_identity identity = {.pid = (uint32_t)getpid(), .uid = geteuid()};
         struct sb_handle handle;
+        uint64_t limit = recover->config->history_bytes;
         uint32_t slot, generation;
         void *space = mi_malloc(sb_handle_space(&segment->geometry));
         int r = -ENOMEM;
@@ -322,11 +321,9 @@ static int wal_recover_fill(
         if (space && !sb_os_register() &&
                 !sb_roster_claim(segment, 0, &identity, &slot, &generation)) {
                 sb_handle_init(&handle, segment, slot, generation, space);
-                /* The log may have more history than the bus had at any time. Fault
-                 * RECOVER_ALL_HISTORY: it is to have room at once. */
+                /* The log may have more than the bus had at once. Fault RECOVER_ALL_HISTORY. */
                 if (!SB_FAULT(RECOVER_ALL_HISTORY))
-                        sb_store_release(
-                                &segment->super->history_limit, recover->config->history_bytes);
+                        sb_store_release(&segment->super->history_limit, limit);
                 r = wal_recover_load(recover, &handle);
                 sb_handle_fini(&handle);
         }
@@ -397,8 +394,7 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
 
 /* ---- how the log ends ---- */
 
-/* A damaged log is no power failure: agentd goes on only up to a cut that the operator has named.
- */
+/* A damaged log is no power failure: agentd goes on up to a cut that the operator names, alone. */
 static bool wal_recover_takes_damage(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
