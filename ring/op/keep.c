@@ -47,8 +47,7 @@ uint32_t sb_keep_len_max(const struct sb_handle *handle)
 
 /* Writes the rule's key over revision @expected; @value NULL: deletes it. A rule that may be what
  * keeps all memory is taken away by a value first, and then a delete: both may have what is
- * reserved
- * for that. Return: as sb_op_write_reserved(). */
+ * reserved for that. Return: as sb_op_write_reserved(). */
 static int keep_write_rule(struct sb_handle *handle, const struct target *target,
         const struct sb_rule_value *value, uint64_t expected, uint64_t *ret_rev)
 {

@@ -620,15 +620,23 @@ SB_FIND_FLAT int sb_op_write(
         return done == SB_OVERWRITE_CONFLICT ? SB_E_CONFLICT : put_long(handle, write, ret);
 }
 
-static int put_write_reserved(
-        struct sb_handle *handle, const struct sb_op_write *write, uint64_t *ret_rev)
+static int put_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const void *value, uint64_t value_len, uint64_t expected_rev, bool passes,
+        uint64_t *ret_rev)
 {
+        struct sb_op_write write = {.key = key,
+                .key_len = key_len,
+                .kind = value ? SB_VERSION_VALUE : SB_VERSION_DELETED,
+                .value = value,
+                .value_len = value ? value_len : 0,
+                .expected_rev = expected_rev,
+                .passes = passes};
         struct sb_op_result result = {0};
         uint32_t slices = 0;
-        int r = sb_op_write(handle, write, &result);
+        int r = sb_op_write(handle, &write, &result);
 
         while (r == SB_E_FULL && slices++ < RESERVED_SLICES && sb_work_slice(handle))
-                r = sb_op_write(handle, write, &result);
+                r = sb_op_write(handle, &write, &result);
         *ret_rev = result.rev;
         return r;
 }
@@ -636,26 +644,11 @@ static int put_write_reserved(
 int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
         const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
 {
-        struct sb_op_write write = {.key = key,
-                .key_len = key_len,
-                .kind = value ? SB_VERSION_VALUE : SB_VERSION_DELETED,
-                .value = value,
-                .value_len = value ? value_len : 0,
-                .expected_rev = expected_rev};
-
-        return put_write_reserved(handle, &write, ret_rev);
+        return put_reserved(handle, key, key_len, value, value_len, expected_rev, false, ret_rev);
 }
 
 int sb_op_write_passing(struct sb_handle *handle, const void *key, uint32_t key_len,
         const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
 {
-        struct sb_op_write write = {.key = key,
-                .key_len = key_len,
-                .kind = SB_VERSION_VALUE,
-                .value = value,
-                .value_len = value_len,
-                .expected_rev = expected_rev,
-                .passes = true};
-
-        return put_write_reserved(handle, &write, ret_rev);
+        return put_reserved(handle, key, key_len, value, value_len, expected_rev, true, ret_rev);
 }
