@@ -183,10 +183,11 @@ struct sb_superblock {
         struct sb_word64 wanted;  /* some client waits until `durable` is this or more; any client,
                                      CAS, only up */
         struct sb_word32 durable_count; /* counts the changes of `durable` and `log_error`: the word
-                                           of a futex; the log, +1 */
-        struct sb_word32 durable_waits; /* 1: some client sleeps on that; any client; 0: the log */
-        struct sb_word32 log_error;     /* errno: why nothing becomes durable now; 0; the log; at
-                                           the end the supervisor: why something is lost */
+                                           of a futex; as that, +1 */
+        struct sb_word32 durable_waits; /* 1: some client sleeps on that; any client; 0: as that */
+        struct sb_word32 log_error;     /* errno: why nothing becomes durable now; 0; the log, or
+                                           the engine where it cannot start one; at the end the
+                                           supervisor: why something is lost */
         struct sb_word32 log_mode;      /* enum sb_durability of the bus; the engine */
         /* {sequence, cut} of a batch, at 2 * (sequence % 2): one of the two has the cut that is
          * durable. The log, before it raises `durable`. */
