@@ -11,7 +11,7 @@
 #include "tests/harness/step/scene.h"
 
 #define ATTEMPTS_MAX 30u
-#define GUARD_GET    0u /* as scene.c's */
+#define GUARD_GET    0u /* as scene-acts.c's */
 
 /* All of this lies on the stack: another client's act may come in between at any instruction. */
 struct txn {

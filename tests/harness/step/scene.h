@@ -28,6 +28,7 @@
 #define SCENE_HEAP      (40u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
 #define SCENE_CROWD     160u
+#define SCENE_VALUE_MAX 8192u
 #define SCENE_WATCHES   3u /* of a client */
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
@@ -243,8 +244,14 @@ struct fact scene_guard_fact(struct scene *scene, const struct sb_guard *guard, 
  * the same home bucket. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count,
         bool one_home);
+/* The client claims a record, from number @first on, and begins. Return: 0, SB_E_*, -errno. */
+int scene_attach(struct scene *scene, uint32_t actor, uint32_t first);
+/* Does what a new engine does: it reaps its predecessor from the predecessor's own record, takes
+ * the record, and reaps all clients that are not alive. Return: as above. */
+int scene_adopt(struct scene *scene);
 /* Remembers the revisions for THEN and STALE. */
 void scene_set_up(struct scene *scene);
+/* scene-acts.c: does an act. */
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);
 /* A free block may hold any bytes. This overwrites the free blocks, except where @stopped may be
  * about to take one. */
@@ -284,6 +291,8 @@ void scene_facts(struct scene *scene, enum scene_actor actor, struct fact ret[SC
 size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */
 const char *scene_act_text(const struct act *act);
 struct sb_bytes scene_key(uint32_t key);
+/* Number of the key with these bytes, or SCENE_KEYS. */
+uint32_t scene_key_number(const void *data, size_t len);
 bool scene_fact_equal(const struct fact *a, const struct fact *b, bool revisions);
 
 #endif
