@@ -1,5 +1,5 @@
-/* The inside of the scenarios: world.c (operations), start.c (start states) and judge.c (checks at
- * the end) share this. */
+/* The inside of the scenarios: world.c (what threads do), keys.c (how they write and read), start.c
+ * (start states) and judge.c (checks at the end) share this. */
 #ifndef TESTS_MODEL_WORLD_CORE_H
 #define TESTS_MODEL_WORLD_CORE_H
 
@@ -170,8 +170,8 @@ struct world_state {
         uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
-/* In order. A and B can go the short ways (shm/mvcc/find-plain.h), unless spec()->short_keys; C
- * cannot. */
+/* keys.c. In order. A and B can go the short ways (shm/mvcc/find-plain.h), unless
+ * spec()->short_keys; C cannot. */
 const char *world_key(enum world_key key);
 static inline uint32_t world_key_len(enum world_key key)
 {
@@ -232,14 +232,21 @@ static inline uint32_t world_tag(uint32_t thread, uint32_t op)
  * VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a large block. */
 int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret);
+/* Does an operation that writes its key, or OP_ATTACH's writing. */
+void world_write_run(
+        struct sb_handle *handle, const struct world_op *op, uint32_t tag, struct outcome *outcome);
+/* Does an operation that writes or reads keys. Return: false: the operation is none of these. */
+bool world_keys_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome);
 /* Checks that a version is whole: its own key, a revision, a value that an operation wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* A value that was seen, or NULL: none. */
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
+void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
+/* Reads the first @keys keys in order. */
+void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret);
 /* A size of blocks: larger than versions of VALUE_LEN. */
 uint64_t world_passing_size(const struct sb_segment *segment);
-void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
-void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret);
 /* observer.c: reads the key at the stable cut, twice; the same by an observer that comes and goes;
  * reads all keys. */
 void world_observe(struct sb_handle *handle, const struct world_op *op);

@@ -8,8 +8,8 @@
  * dead are reaped, all clients leave, memory is swept, and the segment must be sound and hold
  * nothing but what its keys need.
  *
- * Always true: world.c, start.c and judge.c are instrumented like the protocol files, because they
- * call inline functions of these.
+ * Always true: world.c, keys.c, start.c and judge.c are instrumented like the protocol files,
+ * because they call inline functions of these.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
