@@ -1,7 +1,7 @@
 /*
  * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses),
- * heap.c and world.c (private memory), saved.c (executions half way) and report.c (traces, main)
- * share this.
+ * callbacks.c (what the compiler calls), heap.c and world.c (private memory), saved.c (executions
+ * half way) and report.c (traces, main) share this.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -127,6 +127,27 @@ uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 
 uint64_t model_memory_load_word(uint32_t offset, uint32_t size);
+/* Whether this is in the region, and where. */
+extern unsigned char model_region_bytes[MODEL_REGION_MAX];
+static inline bool model_region_has(const volatile void *pointer, uint32_t *ret_offset)
+{
+        uint64_t offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)model_region_bytes);
+
+        *ret_offset = (uint32_t)offset;
+        return offset < MODEL_REGION_MAX;
+}
+/* An access to the region by the current fibre; @order: __ATOMIC_*. */
+uint64_t model_atomic_load(uint32_t offset, uint32_t size, int order);
+void model_atomic_store(uint32_t offset, uint32_t size, uint64_t value, int order);
+enum model_rmw { RMW_EXCHANGE, RMW_ADD, RMW_SUB, RMW_AND, RMW_OR, RMW_XOR };
+/* Return: the old value. */
+uint64_t model_atomic_rmw(enum model_rmw what, uint32_t offset, uint32_t size, uint64_t value);
+/* Return: the old value; the word changes when that is @expected. */
+uint64_t model_atomic_cas(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired);
+void model_atomic_fence(int order);
+/* The bytes are read, or are about to be written. */
+void model_plain_read(uint32_t offset, uint64_t size);
+void model_plain_write(uint32_t offset, uint64_t size);
 
 /* ---- views.c ---- */
 /* Accesses of fibre @me where the scenario is `weak`. Of a store and a locked instruction the call

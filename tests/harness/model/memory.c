@@ -1,6 +1,6 @@
 /*
- * Accesses: the callbacks that the compiler puts before each access of the protocol files, the
- * region, the store buffers and the ghost state of blocks.
+ * Accesses: the region, the store buffers and the ghost state of blocks, and what an access does to
+ * them.
  *
  * An atomic access to the region is first a scheduling point and then happens. Under TSO a store
  * without a barrier goes into the buffer of its fibre; a locked store or a fence empties the buffer
@@ -24,7 +24,7 @@ uint32_t sb_model_line;
 enum { WORD_TOUCHED = 1, WORD_DIRTY = 2 };
 enum { GHOST_NONE = 0, GHOST_FREE = 1, GHOST_ALLOCATED = 2 };
 
-static unsigned char region[MODEL_REGION_MAX] __attribute__((aligned(4096)));
+unsigned char model_region_bytes[MODEL_REGION_MAX] __attribute__((aligned(4096)));
 static unsigned char image[MODEL_REGION_MAX] __attribute__((aligned(4096))); /* at the start */
 static unsigned char hashed[MODEL_REGION_MAX]
         __attribute__((aligned(4096))); /* what region_hash describes */
@@ -42,7 +42,7 @@ unsigned char *model_region(uint32_t size)
         if (size > MODEL_REGION_MAX || size % GRAIN)
                 abort();
         region_size = size;
-        return region;
+        return model_region_bytes;
 }
 
 static uint64_t word_get(const unsigned char *base, uint32_t word)
@@ -66,7 +66,7 @@ uint64_t model_memory_hash(void)
 {
         while (dirty_count) {
                 uint32_t word = dirty[--dirty_count];
-                uint64_t now = word_get(region, word);
+                uint64_t now = word_get(model_region_bytes, word);
 
                 word_flags[word] &= (uint8_t)~WORD_DIRTY;
                 region_hash ^= word_hash(word, word_get(hashed, word)) ^ word_hash(word, now);
@@ -90,7 +90,7 @@ static inline void mark_changed(uint32_t offset, uint32_t size)
 
 void model_memory_begin(void)
 {
-        memset(region, 0, sizeof region);
+        memset(model_region_bytes, 0, sizeof model_region_bytes);
         memset(ghost, 0, sizeof ghost);
         memset(word_flags, 0, sizeof word_flags);
         touched_count = dirty_count = 0;
@@ -101,8 +101,8 @@ void model_memory_snapshot(void)
 {
         uint32_t word;
 
-        memcpy(image, region, region_size);
-        memcpy(hashed, region, region_size);
+        memcpy(image, model_region_bytes, region_size);
+        memcpy(hashed, model_region_bytes, region_size);
         memcpy(ghost_image, ghost, sizeof ghost);
         memset(word_flags, 0, sizeof word_flags);
         touched_count = dirty_count = 0;
@@ -119,7 +119,7 @@ void model_memory_restore(void)
                 uint32_t word = touched[--touched_count];
 
                 word_flags[word] = 0;
-                memcpy(region + word * 8, image + word * 8, 8);
+                memcpy(model_region_bytes + word * 8, image + word * 8, 8);
                 memcpy(hashed + word * 8, image + word * 8, 8);
         }
         dirty_count = 0;
@@ -141,8 +141,8 @@ void model_memory_move(struct model_saved *saved)
         model_saved_move(saved, &touched_count, sizeof touched_count);
         model_saved_move(saved, touched, touched_count * sizeof touched[0]);
         for (i = 0; i < touched_count; i++) {
-                model_saved_move(saved, region + touched[i] * 8, 8);
-                memcpy(hashed + touched[i] * 8, region + touched[i] * 8, 8);
+                model_saved_move(saved, model_region_bytes + touched[i] * 8, 8);
+                memcpy(hashed + touched[i] * 8, model_region_bytes + touched[i] * 8, 8);
                 word_flags[touched[i]] = WORD_TOUCHED;
         }
         model_saved_move(saved, &ghost_changed, sizeof ghost_changed);
@@ -154,11 +154,11 @@ void model_memory_move(struct model_saved *saved)
 static inline void bytes_store(uint32_t offset, uint32_t size, uint64_t value)
 {
         if (size == 8)
-                memcpy(region + offset, &value, 8);
+                memcpy(model_region_bytes + offset, &value, 8);
         else if (size == 4)
-                memcpy(region + offset, &value, 4);
+                memcpy(model_region_bytes + offset, &value, 4);
         else
-                memcpy(region + offset, &value, size);
+                memcpy(model_region_bytes + offset, &value, size);
 }
 
 static inline uint64_t bytes_load(uint32_t offset, uint32_t size)
@@ -166,11 +166,11 @@ static inline uint64_t bytes_load(uint32_t offset, uint32_t size)
         uint64_t value = 0;
 
         if (size == 8)
-                memcpy(&value, region + offset, 8);
+                memcpy(&value, model_region_bytes + offset, 8);
         else if (size == 4)
-                memcpy(&value, region + offset, 4);
+                memcpy(&value, model_region_bytes + offset, 4);
         else
-                memcpy(&value, region + offset, size);
+                memcpy(&value, model_region_bytes + offset, size);
         return value;
 }
 
@@ -291,14 +291,6 @@ static inline void own_drain_overlapping(uint32_t offset, uint32_t size)
 
 /* ---- one access ---- */
 
-static inline bool inside(const volatile void *pointer, uint32_t *ret_offset)
-{
-        uint64_t offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)region);
-
-        *ret_offset = (uint32_t)offset;
-        return offset < MODEL_REGION_MAX;
-}
-
 /* @peek: it may meet a free block. */
 static inline void access_check_as(uint32_t offset, uint32_t size, const char *what, bool peek)
 {
@@ -365,7 +357,7 @@ static uint64_t weak_load_at(uint32_t offset, uint32_t size, bool acquire)
         return value;
 }
 
-static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
+uint64_t model_atomic_load(uint32_t offset, uint32_t size, int order)
 {
         bool acquire = is_ordered(order, __ATOMIC_ACQUIRE);
         struct fibre *fibre;
@@ -395,7 +387,7 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
         return value;
 }
 
-static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int order)
+void model_atomic_store(uint32_t offset, uint32_t size, uint64_t value, int order)
 {
         bool release = is_ordered(order, __ATOMIC_RELEASE);
         struct fibre *fibre;
@@ -424,9 +416,7 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
                 (struct buffered_store){.offset = offset, .size = size, .value = value};
 }
 
-enum rmw { RMW_EXCHANGE, RMW_ADD, RMW_SUB, RMW_AND, RMW_OR, RMW_XOR };
-
-static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uint64_t value)
+uint64_t model_atomic_rmw(enum model_rmw what, uint32_t offset, uint32_t size, uint64_t value)
 {
         static const char *const names[] = {"exchange", "add", "subtract", "and", "or", "xor"};
         enum model_order order = order_now();
@@ -466,7 +456,7 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
 }
 
 /* Return: the old value; the word changes when that is @expected. */
-static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired)
+uint64_t model_atomic_cas(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired)
 {
         enum model_order order = order_now();
         uint64_t old;
@@ -490,7 +480,21 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
         return old;
 }
 
-static __attribute__((noinline)) void plain_read_at(uint32_t offset, uint64_t size)
+void model_atomic_fence(int order)
+{
+        struct fibre *fibre = fibre_running();
+
+        if (order == __ATOMIC_SEQ_CST && is_weak())
+                model_views_fence(run.current);
+        if (order != __ATOMIC_SEQ_CST || !fibre || !fibre->buffered)
+                return;
+        model_point(NO_OFFSET);
+        if (run.trace)
+                model_trace_event("fence", run.current);
+        own_drain();
+}
+
+void model_plain_read(uint32_t offset, uint64_t size)
 {
         uint32_t at;
 
@@ -505,7 +509,7 @@ static __attribute__((noinline)) void plain_read_at(uint32_t offset, uint64_t si
                         bytes_load(offset + at, size - at < 8 ? (uint32_t)size - at : 8));
 }
 
-static __attribute__((noinline)) void plain_write_at(uint32_t offset, uint64_t size)
+void model_plain_write(uint32_t offset, uint64_t size)
 {
         if (!size)
                 return;
@@ -516,25 +520,6 @@ static __attribute__((noinline)) void plain_write_at(uint32_t offset, uint64_t s
         mark_changed(offset, (uint32_t)size);
         if (run.trace)
                 model_trace_line("plain write", offset, 0, size, " (bytes)");
-}
-
-/* Most accesses are to private memory. */
-static inline void plain_read(const volatile void *pointer, uint64_t size)
-{
-        uint32_t offset;
-
-        if (inside(pointer, &offset))
-                plain_read_at(offset, size);
-}
-
-static inline void plain_write(const volatile void *pointer, uint64_t size)
-{
-        uint32_t offset;
-
-        if (inside(pointer, &offset))
-                plain_write_at(offset, size);
-        else
-                model_world_write(pointer, size);
 }
 
 /* ---- for scenarios ---- */
@@ -556,8 +541,11 @@ uint64_t model_noted(uint32_t index)
 
 void model_touch(const void *pointer, size_t len)
 {
+        uint32_t offset;
+
         model_point(NO_OFFSET);
-        plain_read(pointer, len);
+        if (model_region_has(pointer, &offset))
+                model_plain_read(offset, len);
 }
 
 static uint64_t os_now(void *context)
@@ -602,7 +590,7 @@ static int os_wait(void *context, struct sb_word32 *word, uint32_t expected, uin
 
         (void)context;
         (void)deadline_ns;
-        if (!inside(word, &offset))
+        if (!model_region_has(word, &offset))
                 model_fail("a wait for a word outside");
         model_point(offset);
         own_drain();
@@ -620,7 +608,7 @@ static void os_wake(void *context, struct sb_word32 *word)
         uint32_t offset;
 
         (void)context;
-        if (!inside(word, &offset))
+        if (!model_region_has(word, &offset))
                 model_fail("a wake for a word outside");
         model_point(offset);
         own_drain();
@@ -636,171 +624,3 @@ const struct sb_os model_os = {.wait = os_wait,
         .membarrier = os_membarrier,
         .pause = os_pause,
         .spin = os_spin};
-
-/* ---- the compiler's callbacks ---- */
-
-#define CALLBACK __attribute__((visibility("default"), used))
-
-#define ATOMICS(bits)                                                                              \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(                                        \
-                const volatile uint##bits##_t *p, int order);                                      \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(                                        \
-                const volatile uint##bits##_t *p, int order)                                       \
-        {                                                                                          \
-                uint32_t offset;                                                                   \
-                return inside(p, &offset)                                                          \
-                               ? (uint##bits##_t)atomic_load_at(offset, bits / 8, order)           \
-                               : *p;                                                               \
-        }                                                                                          \
-        CALLBACK void __tsan_atomic##bits##_store(                                                 \
-                volatile uint##bits##_t *p, uint##bits##_t value, int order);                      \
-        CALLBACK void __tsan_atomic##bits##_store(                                                 \
-                volatile uint##bits##_t *p, uint##bits##_t value, int order)                       \
-        {                                                                                          \
-                uint32_t offset;                                                                   \
-                if (inside(p, &offset)) {                                                          \
-                        atomic_store_at(offset, bits / 8, value, order);                           \
-                } else {                                                                           \
-                        model_world_write(p, bits / 8);                                            \
-                        *p = value;                                                                \
-                }                                                                                  \
-        }                                                                                          \
-        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,     \
-                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed);    \
-        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,     \
-                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed)     \
-        {                                                                                          \
-                uint32_t offset;                                                                   \
-                uint##bits##_t old;                                                                \
-                (void)order, (void)order_failed;                                                   \
-                if (!inside(p, &offset)) {                                                         \
-                        model_world_write(p, bits / 8);                                            \
-                        return __atomic_compare_exchange_n(                                        \
-                                p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
-                }                                                                                  \
-                old = (uint##bits##_t)atomic_cas_at(offset, bits / 8, *expected, desired);         \
-                if (old == *expected)                                                              \
-                        return 1;                                                                  \
-                *expected = old;                                                                   \
-                return 0;                                                                          \
-        }
-ATOMICS(32)
-ATOMICS(64)
-
-#define RMW(bits, name, what, direct)                                                              \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(                                      \
-                volatile uint##bits##_t *p, uint##bits##_t value, int order);                      \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(                                      \
-                volatile uint##bits##_t *p, uint##bits##_t value, int order)                       \
-        {                                                                                          \
-                uint32_t offset;                                                                   \
-                (void)order;                                                                       \
-                if (!inside(p, &offset)) {                                                         \
-                        model_world_write(p, bits / 8);                                            \
-                        return direct(p, value, __ATOMIC_SEQ_CST);                                 \
-                }                                                                                  \
-                return (uint##bits##_t)atomic_rmw_at(what, offset, bits / 8, value);               \
-        }
-#define RMWS(bits)                                                                                 \
-        RMW(bits, exchange, RMW_EXCHANGE, __atomic_exchange_n)                                     \
-        RMW(bits, fetch_add, RMW_ADD, __atomic_fetch_add)                                          \
-        RMW(bits, fetch_sub, RMW_SUB, __atomic_fetch_sub)                                          \
-        RMW(bits, fetch_and, RMW_AND, __atomic_fetch_and)                                          \
-        RMW(bits, fetch_or, RMW_OR, __atomic_fetch_or)                                             \
-        RMW(bits, fetch_xor, RMW_XOR, __atomic_fetch_xor)
-RMWS(32)
-RMWS(64)
-
-#define PLAIN(name, function, size)                                                                \
-        CALLBACK void name(void *p);                                                               \
-        CALLBACK void name(void *p)                                                                \
-        {                                                                                          \
-                function(p, size);                                                                 \
-        }
-PLAIN(__tsan_read1, plain_read, 1)
-PLAIN(__tsan_read2, plain_read, 2)
-PLAIN(__tsan_read4, plain_read, 4)
-PLAIN(__tsan_read8, plain_read, 8)
-PLAIN(__tsan_read16, plain_read, 16)
-PLAIN(__tsan_unaligned_read2, plain_read, 2)
-PLAIN(__tsan_unaligned_read4, plain_read, 4)
-PLAIN(__tsan_unaligned_read8, plain_read, 8)
-PLAIN(__tsan_unaligned_read16, plain_read, 16)
-PLAIN(__tsan_write1, plain_write, 1)
-PLAIN(__tsan_write2, plain_write, 2)
-PLAIN(__tsan_write4, plain_write, 4)
-PLAIN(__tsan_write8, plain_write, 8)
-PLAIN(__tsan_write16, plain_write, 16)
-PLAIN(__tsan_unaligned_write2, plain_write, 2)
-PLAIN(__tsan_unaligned_write4, plain_write, 4)
-PLAIN(__tsan_unaligned_write8, plain_write, 8)
-PLAIN(__tsan_unaligned_write16, plain_write, 16)
-
-CALLBACK void __tsan_read_range(void *p, uint64_t size);
-CALLBACK void __tsan_read_range(void *p, uint64_t size)
-{
-        plain_read(p, size);
-}
-
-CALLBACK void __tsan_write_range(void *p, uint64_t size);
-CALLBACK void __tsan_write_range(void *p, uint64_t size)
-{
-        plain_write(p, size);
-}
-
-CALLBACK void __tsan_atomic_thread_fence(int order);
-CALLBACK void __tsan_atomic_thread_fence(int order)
-{
-        struct fibre *fibre = fibre_running();
-
-        if (order == __ATOMIC_SEQ_CST && is_weak())
-                model_views_fence(run.current);
-        if (order != __ATOMIC_SEQ_CST || !fibre || !fibre->buffered)
-                return;
-        model_point(NO_OFFSET);
-        if (run.trace)
-                model_trace_event("fence", run.current);
-        own_drain();
-}
-
-CALLBACK void __tsan_atomic_signal_fence(int order);
-CALLBACK void __tsan_atomic_signal_fence(int order)
-{
-        (void)order;
-}
-
-CALLBACK void __tsan_init(void);
-CALLBACK void __tsan_init(void)
-{
-}
-
-/* ---- bulk copies of protocol files (protocol.h) ---- */
-
-void *sb_model_memcpy(void *to, const void *from, size_t len);
-void *sb_model_memcpy(void *to, const void *from, size_t len)
-{
-        plain_read(from, len);
-        plain_write(to, len);
-        return memmove(to, from, len);
-}
-
-void *sb_model_memmove(void *to, const void *from, size_t len);
-void *sb_model_memmove(void *to, const void *from, size_t len)
-{
-        return sb_model_memcpy(to, from, len);
-}
-
-void *sb_model_memset(void *to, int value, size_t len);
-void *sb_model_memset(void *to, int value, size_t len)
-{
-        plain_write(to, len);
-        return memset(to, value, len);
-}
-
-int sb_model_memcmp(const void *a, const void *b, size_t len);
-int sb_model_memcmp(const void *a, const void *b, size_t len)
-{
-        plain_read(a, len);
-        plain_read(b, len);
-        return memcmp(a, b, len);
-}

@@ -1,11 +1,11 @@
 /*
  * The model checker for the real code.
  *
- * Protocol files are compiled once more with -fsanitize=thread and linked against the callbacks of
- * memory.c instead of the sanitizer's library. Every atomic access to the region (the image of a
- * tiny segment) is a scheduling point of fibres; everything outside the region is private and runs
- * as it is. choices.c walks all choices depth first by running the scenario again from its start
- * image, or from where an execution before was saved: which fibre goes on (bounded by a number of
+ * Protocol files are compiled once more with -fsanitize=thread and linked against callbacks.c
+ * instead of the sanitizer's library. Every atomic access to the region (the image of a tiny
+ * segment) is a scheduling point of fibres; everything outside the region is private and runs as it
+ * is. choices.c walks all choices depth first by running the scenario again from its start image,
+ * or from where an execution before was saved: which fibre goes on (bounded by a number of
  * preemptions), which fibre is killed (bounded by a number of crashes), and under TSO which stores
  * wait in a buffer (bounded by a number of delays), or under C11's orders which loads read an older
  * value (views.c; bounded, too).
