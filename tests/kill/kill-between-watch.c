@@ -192,7 +192,7 @@ static void test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants(void)
         CHECK(race_all(&race) > 5);
 }
 
-/* ---- what is given up is said, also beside a process that says less ---- */
+/* ---- what is given up is said, also beside a process that says less, or more ---- */
 
 #define LESS UINT64_C(1000)
 #define MORE UINT64_C(2000)
@@ -224,23 +224,56 @@ static void give_up_more(void *context)
         give_up(&writer, MORE);
 }
 
-static void give_up_less(void)
+static void give_up_less(void *context)
+{
+        (void)context;
+        give_up(&writer, LESS);
+}
+
+static void give_up_more_beside(void)
+{
+        give_up(&reader, MORE);
+}
+
+static void give_up_less_beside(void)
 {
         give_up(&reader, LESS);
 }
 
+static bool is_said(uint64_t up_to)
+{
+        return sb_ring_gone(&changes.ring) == up_to && sb_hint_gone(&hints.ring) == up_to &&
+               sb_queue_lost(&queue.wants) == up_to;
+}
+
 static bool more_is_said(void)
 {
-        return sb_ring_gone(&changes.ring) == MORE && sb_hint_gone(&hints.ring) == MORE &&
-               sb_queue_lost(&queue.wants) == MORE;
+        return is_said(MORE);
+}
+
+/* Behind the last instruction the other process did nothing. */
+static bool more_is_said_beside(void)
+{
+        return is_said(came ? MORE : LESS);
 }
 
 static void test_what_is_given_up_is_said_beside_a_process_that_gives_up_less(void)
 {
         const struct race race = {.begin = begin_with_watches,
                 .operation = give_up_more,
-                .beside = give_up_less,
+                .beside = give_up_less_beside,
                 .right = more_is_said,
+                .bare = true};
+
+        CHECK(race_all(&race) > 5);
+}
+
+static void test_what_is_given_up_is_said_beside_a_process_that_gives_up_more(void)
+{
+        const struct race race = {.begin = begin_with_watches,
+                .operation = give_up_less,
+                .beside = give_up_more_beside,
+                .right = more_is_said_beside,
                 .bare = true};
 
         CHECK(race_all(&race) > 5);
@@ -333,6 +366,7 @@ int main(int argc, char **argv)
         RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
         RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
+        RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         return test_end();
