@@ -55,7 +55,6 @@ static struct sb_write_set_value *write_set_value_new(struct sb_bytes key, struc
 
         if (!new)
                 return NULL;
-        new->next = NULL;
         new->link = NULL;
         new->value_len = value.len;
         new->key_len = (uint32_t)key.len;
