@@ -253,7 +253,8 @@ static int wal_log_compare_cuts(const void *a, const void *b)
         return (one->cut > other->cut) - (one->cut < other->cut);
 }
 
-/* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. */
+/* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. The engine
+ * may note this batch's cut later than the log has taken it: the batch itself says more. */
 static int wal_log_add_times(struct sb_wal_log *log, uint64_t last)
 {
         const struct sb_segment *segment = &log->handle.segment;
@@ -268,7 +269,8 @@ static int wal_log_add_times(struct sb_wal_log *log, uint64_t last)
         count = sb_times_list(segment, moments);
         qsort(moments, count, sizeof(*moments), wal_log_compare_cuts);
         for (i = 0; i < count && !r; i++) {
-                if (moments[i].cut == entry.rev || moments[i].cut > last)
+                if (moments[i].cut == entry.rev || moments[i].cut > last ||
+                        moments[i].realtime_ns > log->cut_ns)
                         continue;
                 entry.rev = moments[i].cut;
                 entry.which = moments[i].realtime_ns;
