@@ -7,6 +7,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
+#include "shm/base/word.h"
 #include "shm/notify/durable.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
@@ -19,6 +20,9 @@ static struct sb_bus *bus;
 #define BEGIN() WORLD_BEGIN(16 * MIB)
 #define END()   WORLD_END()
 
+/* A look is over: what goes meanwhile waits for it no longer. */
+#define CHECK_LOOK_ENDS() CHECK(!sb_load_relaxed(&bus->handle.record->pin))
+
 static void test_stat_counts_keys_memory_and_clients(void)
 {
         struct sb_admin_stat before, after;
@@ -27,6 +31,7 @@ static void test_stat_counts_keys_memory_and_clients(void)
 
         BEGIN();
         CHECK_EQ(sb_admin_stat(bus, &before), 0);
+        CHECK_LOOK_ENDS();
         CHECK(before.cells_used == 0 && before.cells_away == 0 && before.cells >= 100);
         CHECK(before.keys == 0 && before.clients == 1 && before.segment_bytes >= 16 * MIB);
         CHECK(before.data_free_bytes <= before.data_bytes &&
@@ -59,7 +64,7 @@ static bool find_client(uint32_t guards, struct sb_admin_client *ret)
 
         while (sb_admin_client_next(bus, &number, ret) == 0)
                 if (ret->pid == (uint32_t)getpid() && ret->guards == guards)
-                        return true;
+                        return !sb_load_relaxed(&bus->handle.record->pin);
         return false;
 }
 
@@ -128,6 +133,7 @@ static void test_watches_are_listed_and_those_that_are_behind(void)
         other = world_bus(&world);
         CHECK(other);
         CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK_LOOK_ENDS();
         CHECK_EQ(seen.count, 0);
         /* More of one key than a ring has room for, and of a key that is not there. */
         for (int i = 0; i < 19; i++)
@@ -172,6 +178,7 @@ static void test_memory_is_told_by_kind_and_adds_up(void)
 
         BEGIN();
         CHECK_EQ(sb_admin_memory(bus, &before), 0);
+        CHECK_LOOK_ENDS();
         CHECK_EQ(sb_set(bus, b("small"), b("1"), NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("large"), (struct sb_bytes){large, sizeof(large)}, NULL, NULL), 0);
         CHECK_EQ(sb_admin_memory(bus, &after), 0);
@@ -250,6 +257,7 @@ static void test_check_counts_what_is_there(void)
         CHECK_EQ(sb_set(bus, b("b"), b("v"), NULL, NULL), 0);
         CHECK_EQ(sb_get(bus, b("a"), &guard), 0);
         CHECK_EQ(sb_admin_check(bus, &report), 0);
+        CHECK_LOOK_ENDS();
         CHECK(report.problem_count == 0 && report.keys == 2 && report.guards == 1 &&
                 report.blocks_lost == 0);
         sb_guard_release(&guard);

@@ -7,6 +7,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
+#include "shm/base/word.h"
 #include "tests/api/world.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
@@ -32,7 +33,7 @@ static uint64_t held_by_marks(uint32_t *ret_cuts)
         uint64_t bytes = 0;
 
         *ret_cuts = 0;
-        if (sb_admin_holders(bus, &holders) != 0)
+        if (sb_admin_holders(bus, &holders) != 0 || sb_load_relaxed(&bus->handle.record->pin))
                 return UINT64_MAX;
         for (uint32_t i = 0; i < holders.count; i++)
                 if (holders.holders[i].client == SB_ADMIN_MARKS) {

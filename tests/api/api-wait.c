@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "libclient/core/bus.h"
+#include "shm/base/word.h"
 #include "tests/api/watched.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
@@ -300,6 +301,7 @@ static void test_until_asks_at_once_and_behind_each_change(void)
         second_bus = world_bus(&world);
         CHECK(second_bus);
         CHECK_EQ(sb_wait_until(bus, keys, 2, as_wished, &wish, 0), 1); /* both are absent */
+        CHECK(!sb_load_relaxed(&bus->handle.record->pin));
         CHECK_EQ(wish.asked, 1);
         wish = (struct wish){.first = "late", .answer = -ENOMSG};
         CHECK_EQ(sb_wait_until(bus, keys, 2, as_wished, &wish, 0), SB_E_TIMED_OUT);

@@ -15,6 +15,7 @@
 #include "shm/base/hash.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
+#include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
@@ -88,6 +89,12 @@ static inline bool make_bus(uint64_t size)
 static inline void unmake_bus(void)
 {
         munmap(writer.segment.base, writer.segment.geometry.size + UNIT_PAGE);
+}
+
+/* What lies in memory that is freed goes once no client is pinned: none is between two calls. */
+static inline bool is_pinned(void)
+{
+        return sb_load_relaxed(&writer.record->pin) || sb_load_relaxed(&reader.record->pin);
 }
 
 static inline int put(

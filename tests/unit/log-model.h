@@ -110,7 +110,7 @@ static inline bool read_batch(void)
 {
         staged = logged;
         copy_staged = copied;
-        if (sb_batch_each(&reader, &batch, take, room, NULL))
+        if (sb_batch_each(&reader, &batch, take, room, NULL) || is_pinned())
                 return false;
         if (sb_batch_turns_whole(&reader, &batch)) {
                 memset(&staged, 0, sizeof(staged));

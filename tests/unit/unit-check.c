@@ -52,6 +52,7 @@ static void test_a_sound_bus_is_counted(void)
         settle();
         sb_pin(&reader);
         CHECK_EQ(sb_check(&writer, true, &report), 0);
+        CHECK(!sb_load_relaxed(&writer.record->pin));
         CHECK_EQ(report.problem_count, 0);
         CHECK(report.keys == 190 && report.keys_deleted == 10 && report.placeholders == 0);
         CHECK(report.nodes == 200 && report.versions == 230);

@@ -89,6 +89,7 @@ static void test_what_was_written_last_is_looked_up_and_stands_in_every_node(voi
                 CHECK_EQ(sb_keep_write(
                                  draw(2) ? &writer : &reader, keys[i], len_of(i), prefix, word),
                         0);
+                CHECK(!is_pinned());
                 model[i][prefix] = word;
                 CHECK_EQ(read_rule(i, prefix, &rule), word != 0);
                 /* Of a new rule a cut that was taken behind that; one that stood covers what it
@@ -101,6 +102,7 @@ static void test_what_was_written_last_is_looked_up_and_stands_in_every_node(voi
 
                                 CHECK_EQ(r, model[j][k] ? 0 : SB_E_NOT_FOUND);
                                 CHECK(r || found == model[j][k]);
+                                CHECK(!is_pinned());
                         }
                         CHECK_EQ(word_of(j), model_word(j));
                 }

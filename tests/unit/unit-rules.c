@@ -280,6 +280,7 @@ static void test_applied_to_all_with_a_prefix_it_stands_in_their_nodes_and_cells
         CHECK(!put(&writer, "a0000", "1", 1));
         CHECK(set_rule("a0000", 5, false, special)); /* written, and not applied yet */
         sb_rules_apply_all(&reader, names[0], 4, false);
+        CHECK(!is_pinned());
         CHECK(says(names[0], word) && says("a0000", 0) && says(names[3], 0));
         /* Taken away, and only that one. */
         CHECK(set_rule("b", 1, true, SB_RULE_WORD(SB_RULE_NEWEST, 0)));

@@ -54,7 +54,7 @@ static void note_node(struct sb_handle *handle, struct sb_node *node, void *cont
 static void note_order(void)
 {
         node_count = 0;
-        CHECK(sb_order_walk(&writer, NULL, 0, note_node, NULL));
+        CHECK(sb_order_walk(&writer, NULL, 0, note_node, NULL) && !is_pinned());
 }
 
 static uint32_t compared;
@@ -113,6 +113,7 @@ static void link_all(bool sorts)
         void *space = sorts ? malloc(count * SB_SORTED_SPACE + 1) : NULL;
 
         CHECK_EQ(sb_sorted_link(&writer, space, count), 0);
+        CHECK(!is_pinned());
         free(space);
 }
 

@@ -52,6 +52,7 @@ static void test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_t
                 for (uint32_t i = 0; i < count; i++)
                         expected += taken_in((start + i) % units());
                 CHECK_EQ(sb_sweep(&reader, &cursor, count), 0);
+                CHECK(!is_pinned());
                 CHECK_EQ(reader.counters.swept - before, expected);
                 CHECK_EQ(cursor % units(), (start + count) % units());
                 CHECK(cursor <= units() || !count);

@@ -3,6 +3,7 @@
  * them; see scene.h. With TRIAL_USERS clients go by the public calls where there are some
  * (scene-users.c).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -391,6 +392,9 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 !scene_log(scene, act, ret) &&
                 (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret)))
                 do_act(scene, act, ret);
+        /* No model has this answer: a client that stays pinned keeps all memory that goes. */
+        if (sb_load_relaxed(&scene_handle(scene, act->actor)->record->pin))
+                ret->code = -EDEADLK;
         scene->running = before;
 }
 
