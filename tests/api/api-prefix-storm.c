@@ -7,7 +7,9 @@
  * cuts ascending. Its sleeps, in calls or on a descriptor, have no deadline and no look in between,
  * so that a wake that was lost shows: behind the last write all watchers come to the last revision
  * of each key, or the test fails. Keys that come and go are forgotten and made again: of those each
- * change follows from the one before.
+ * change follows from the one before. A watcher with a queue that drops sees the keys that keep
+ * their lives, by their prefix: what it was given and what it was told as dropped are all changes
+ * there.
  *
  * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: ten times as long.
  */
@@ -39,23 +41,31 @@
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
-#define WATCHERS 6u
+#define WATCHERS 7u
 /* Watchers with a descriptor; the others sleep in calls. */
 #define WITH_RING   4u
 #define WITH_THREAD 5u
-#define WRITERS     3u
-#define WORKERS     (WATCHERS + WRITERS)
-#define KEYS        6u  /* that keep their lives: each is watched by itself, too */
-#define COMING      40u /* that come and go */
-#define ALL         (KEYS + COMING)
-#define SECONDS     10u
+/* It drops what its queue has no room for. */
+#define DROPPING 6u
+#define WRITERS  3u
+/* Changes that can be seen and of which their writers have not told yet: a transaction of each, and
+ * as many again of killed ones that are not reaped. */
+#define UNTOLD  (2 * WRITERS * 4u)
+#define WORKERS (WATCHERS + WRITERS)
+#define KEYS    6u  /* that keep their lives: each is watched by itself, too */
+#define COMING  40u /* that come and go */
+#define ALL     (KEYS + COMING)
+#define SECONDS 10u
 
 static struct table {
         struct {
                 pid_t pid;
                 bool stopped;
                 uint64_t last[KEYS]; /* of a watcher: the revision that it has come to */
-                uint64_t given, lapped, late, scans, txns;
+                /* Of one that drops: the sum of these, with what it dropped; deaths when it began.
+                 */
+                uint64_t seen, deaths;
+                uint64_t given, dropped, lapped, late, scans, txns;
         } place[WORKERS];
         bool over; /* writers end */
         char complaint[160];
@@ -75,7 +85,11 @@ static struct sb_bytes key_of(unsigned key)
 {
         static char names[ALL][16];
 
-        snprintf(names[key], sizeof(names[key]), "storm/%c/%u", key % 2 ? 'a' : 'b', key);
+        snprintf(names[key], sizeof(names[key]), "storm/%c/%u",
+                key < KEYS ? 'k'
+                : key % 2  ? 'a'
+                           : 'b',
+                key);
         return (struct sb_bytes){names[key], strlen(names[key])};
 }
 
@@ -106,13 +120,16 @@ static struct sb_bus *attach(const struct daemon *daemon)
 
 static int write_txn(struct sb_bus *bus, unsigned *seed)
 {
-        unsigned first = (unsigned)rand_r(seed) % ALL, count = 2 + (unsigned)rand_r(seed) % 3;
+        unsigned first = (unsigned)rand_r(seed) % ALL, count = 2 + (unsigned)rand_r(seed) % 3,
+                 kept = 0;
         struct sb_txn *txn = NULL;
         char value[16];
         int r = sb_txn_begin(bus, rand_r(seed) % 2 ? SB_SNAPSHOT : SB_SERIALIZABLE, &txn);
 
-        /* Each of its keys says how many there are. */
-        snprintf(value, sizeof(value), "t%u", count);
+        /* Each of its keys says how many there are, and how many that keep their lives. */
+        for (unsigned i = 0; i < count; i++)
+                kept += (first + i) % ALL < KEYS;
+        snprintf(value, sizeof(value), "t%u%u", count, kept);
         for (unsigned i = 0; i < count && !r; i++)
                 r = sb_txn_set(
                         txn, key_of((first + i) % ALL), (struct sb_bytes){value, strlen(value)});
@@ -176,6 +193,9 @@ struct follower {
         struct known known[ALL];
         uint64_t cut, txn; /* of the last change */
         unsigned txn_left;
+        /* Of a queue that drops: revisions; how many changes of those before a change, and in all,
+         * were dropped, as it says; revisions that it skipped. */
+        uint64_t seen, missed, dropped, gaps;
 };
 
 /* The revision of a delete that the cut has: what keeps the key's life keeps it, too. */
@@ -263,6 +283,20 @@ static bool may_lack_old(struct follower *follower, const struct sb_guard *chang
         return true;
 }
 
+/* A transaction comes whole: what of it the watch sees, @place in a value of its says. */
+static void follow_txn(struct follower *follower, const struct sb_guard *change, unsigned place)
+{
+        if (follower->txn_left && change->txn != follower->txn)
+                COMPLAIN("%.*s: in the middle of a transaction", (int)change->key.len,
+                        (const char *)change->key.data);
+        if (change->txn && !follower->txn_left) {
+                follower->txn = change->txn;
+                follower->txn_left = (unsigned)((const char *)change->value.data)[place] - '0';
+                table->place[follower->place].txns++;
+        }
+        follower->txn_left -= change->txn != 0;
+}
+
 static void follow(struct follower *follower, const struct sb_guard *change)
 {
         unsigned key = number_of(change);
@@ -285,17 +319,55 @@ static void follow(struct follower *follower, const struct sb_guard *change)
                         known->state == ABSENT ? "nothing" : "a value", known->rev, change->txn);
         *known = (struct known){value ? PRESENT : ABSENT, change->rev};
         follower->cut = change->cut;
-        if (follower->txn_left && change->txn != follower->txn)
-                COMPLAIN("key %u: in the middle of a transaction", key);
-        if (change->txn && !follower->txn_left) {
-                follower->txn = change->txn;
-                follower->txn_left = (unsigned)((const char *)change->value.data)[1] - '0';
-                table->place[follower->place].txns++;
-        }
-        follower->txn_left -= change->txn != 0;
+        follow_txn(follower, change, 1);
         table->place[follower->place].given++;
         if (key < KEYS)
                 *(volatile uint64_t *)&table->place[follower->place].last[key] = change->rev;
+}
+
+/* Of each key revisions ascend, and no more are skipped than were dropped by then, or are not told
+ * yet. */
+static void follow_queue(struct follower *follower, const struct sb_guard *change)
+{
+        unsigned key = number_of(change);
+        struct known *known = &follower->known[key];
+
+        if (key >= KEYS || change->cut < follower->cut || change->rev <= known->rev)
+                COMPLAIN("the queue gives key %u: revision %" PRIu64 " behind %" PRIu64
+                         ", cut %" PRIu64 " behind %" PRIu64,
+                        key, change->rev, known->rev, change->cut, follower->cut);
+        follower->missed += change->missed;
+        follower->gaps += change->rev - known->rev - 1;
+        if (follower->gaps > follower->missed + UNTOLD)
+                COMPLAIN("key %u: the queue skipped %" PRIu64 " and says %" PRIu64, key,
+                        follower->gaps, follower->missed);
+        follow_txn(follower, change, 2);
+        known->rev = change->rev;
+        follower->cut = change->cut;
+        follower->seen++;
+        table->place[follower->place].given++;
+}
+
+/* What the queue has. Behind that what was dropped is all that was not given. */
+static void drain_queue(struct follower *follower)
+{
+        struct sb_guard change = {0};
+        uint64_t dropped;
+        int r;
+
+        while (!(r = sb_watch_next(follower->watch, 0, &change))) {
+                follow_queue(follower, &change);
+                sb_guard_release(&change);
+        }
+        if (r != SB_E_TIMED_OUT)
+                COMPLAIN("sb_watch_next() of the queue said %d", r);
+        dropped = sb_watch_dropped(follower->watch);
+        if (dropped < follower->missed)
+                COMPLAIN("the queue dropped %" PRIu64 ", and said %" PRIu64, dropped,
+                        follower->missed);
+        table->place[follower->place].dropped += dropped - follower->dropped;
+        follower->dropped = dropped;
+        *(volatile uint64_t *)&table->place[follower->place].seen = follower->seen + dropped;
 }
 
 /* What the watch has, or with a deadline waits for, all of it. */
@@ -359,6 +431,28 @@ static void sleep_on(struct sb_bus *bus, int fd)
                 COMPLAIN("sb_wait() said %d", r);
 }
 
+static void be_queue(const struct daemon *daemon, unsigned place)
+{
+        static const uint32_t rooms[] = {5, 8, 100, 2000};
+        struct sb_watch_options how = {.size = sizeof(how),
+                .flags = SB_PREFIX | SB_BUFFERED,
+                .after = SB_ANY_REV,
+                .depth = rooms[(unsigned)getpid() % (sizeof(rooms) / sizeof(rooms[0]))]};
+        struct follower follower = {.bus = attach(daemon), .place = place};
+        int r = sb_watch_open_at(
+                follower.bus, (struct sb_bytes){"storm/k/", 8}, &how, &follower.watch);
+
+        if (r)
+                COMPLAIN("sb_watch_open_at() said %d", r);
+        look_at_all(&follower);
+        for (unsigned key = 0; key < KEYS; key++)
+                follower.seen += follower.known[key].rev;
+        for (;;) {
+                drain_queue(&follower);
+                sleep_on(follower.bus, -1);
+        }
+}
+
 static void be_watcher(const struct daemon *daemon, unsigned place)
 {
         static const struct sb_bytes part = {"storm/a/", 8};
@@ -387,18 +481,27 @@ static void be_watcher(const struct daemon *daemon, unsigned place)
 
 /* ---- the storm ---- */
 
+/* Of writers, and of engines. */
+static uint64_t deaths(void)
+{
+        return killed.writers + killed.engines;
+}
+
 static void start(const struct daemon *daemon, unsigned place, unsigned seed)
 {
         pid_t pid = fork();
 
         if (pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (place == DROPPING)
+                        be_queue(daemon, place);
                 if (place < WATCHERS)
                         be_watcher(daemon, place);
                 be_writer(daemon, seed);
         }
         table->place[place].pid = pid;
         table->place[place].stopped = false;
+        table->place[place].deaths = deaths();
 }
 
 /* End one that is to go on until then; a writer may end when all is over. */
@@ -438,11 +541,23 @@ static bool act(const struct daemon *daemon, const struct sb_attachment *attachm
 
 static bool all_came_to(const uint64_t *revisions)
 {
-        for (unsigned place = 0; place < WATCHERS; place++)
+        for (unsigned place = 0; place < DROPPING; place++)
                 for (unsigned key = 0; key < KEYS; key++)
                         if (*(volatile uint64_t *)&table->place[place].last[key] != revisions[key])
                                 return false;
         return true;
+}
+
+/* What the queue was given and what it dropped are all changes. What a writer was killed with may
+ * have been told of already, and counts twice then: a transaction of each, and again where the
+ * engine was killed that told of it. */
+static bool queue_has_all(struct sb_bus *bus)
+{
+        uint64_t sum = 0, seen = *(volatile uint64_t *)&table->place[DROPPING].seen;
+
+        for (unsigned key = 0; key < KEYS; key++)
+                sum += revision_at(bus, key, UINT64_MAX);
+        return seen >= sum && seen <= sum + (deaths() - table->place[DROPPING].deaths) * 4;
 }
 
 /* Writers end: some are killed in their last write, or stay stopped in it. Watchers go on. */
@@ -455,6 +570,7 @@ static void end_writers(void)
                 if (table->place[place].stopped && place % 2)
                         continue;
                 (void)end_worker(place);
+                killed.writers++;
         }
 }
 
@@ -492,7 +608,7 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
                 seconds = strtoull(seconds_text, NULL, 10);
         end = daemon_now_ns() + seconds * 1000000000;
         while (daemon_now_ns() < end || !killed.engines || !killed.stops || !killed.watchers ||
-                !killed.writers) {
+                !killed.writers || !table->place[DROPPING].dropped) {
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
                 acted = act(&daemon, &attachment, &seed);
                 daemon_hear_more(&daemon);
@@ -511,6 +627,15 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
                 TEST_FAIL("a watcher sleeps with something to see; %s", table->complaint);
         if (*table->complaint)
                 TEST_FAIL("%s", table->complaint);
+        /* Changes of writers that are stopped, the last ones too, are told of behind their deaths.
+         */
+        for (unsigned place = WATCHERS; place < WORKERS; place++)
+                if (table->place[place].pid) {
+                        (void)end_worker(place);
+                        killed.writers++;
+                }
+        if (!WAIT(queue_has_all(bus)))
+                TEST_FAIL("the queue does not say all; %s", table->complaint);
         for (unsigned place = 0; place < WORKERS; place++) {
                 given += table->place[place].given;
                 lapped += table->place[place].lapped;
@@ -526,10 +651,10 @@ static void test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on(
                   " revisions of kept keys; %u watchers were given %" PRIu64 " changes, %" PRIu64
                   " transactions in them, %" PRIu64
                   " too late for what was replaced; lapped %" PRIu64 " times, %" PRIu64
-                  " scans; killed: %" PRIu64 " watchers, %" PRIu64 " writers, %" PRIu64
-                  " engines; %" PRIu64 " stops",
-                sum, WATCHERS, given, txns, late, lapped, scans, killed.watchers, killed.writers,
-                killed.engines, killed.stops);
+                  " scans; the queue dropped %" PRIu64 "; killed: %" PRIu64 " watchers, %" PRIu64
+                  " writers, %" PRIu64 " engines; %" PRIu64 " stops",
+                sum, WATCHERS, given, txns, late, lapped, scans, table->place[DROPPING].dropped,
+                killed.watchers, killed.writers, killed.engines, killed.stops);
         CHECK(given && txns);
         for (unsigned key = 0; key < KEYS; key++)
                 CHECK(!sb_watch_close(watches[key]));
