@@ -29,13 +29,12 @@
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
-#define KIB        (UINT64_C(1) << 10)
-#define SERVED_MIN (144 * KIB)
-#define SECOND_NS  UINT64_C(1000000000)
-#define RUNS       80u
-#define STEPS      2500u
-#define DIED       64u /* buses that are left to the reaper, at most */
-#define CLIENTS    9u
+#define KIB       (UINT64_C(1) << 10)
+#define SECOND_NS UINT64_C(1000000000)
+#define RUNS      80u
+#define STEPS     2500u
+#define DIED      64u /* buses that are left to the reaper, at most */
+#define CLIENTS   9u
 
 static struct world world;
 static struct sb_bus *died[DIED]; /* their private memory */
@@ -202,12 +201,8 @@ static void do_any(void)
 /* Return: NULL, or why this machine cannot have such a bus. */
 static const char *begin(uint64_t seed, uint64_t size)
 {
-        const char *kind = getenv("SB_API_WORLD"), *why;
+        const char *why = world_open(&world, size, CLIENTS);
 
-        /* An agentd makes none that is smaller. */
-        if (kind && size < SERVED_MIN)
-                size = SERVED_MIN;
-        why = world_open(&world, size, CLIENTS);
         any = (struct any){.seed = seed, .random = seed};
         if (!why && !world.remote)
                 stop_clock();

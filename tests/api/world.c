@@ -82,6 +82,9 @@ static int start_remote(const struct world *world)
         return sb_admin_start(world->directory, options, NULL);
 }
 
+/* An agentd with a few clients makes none that is smaller. */
+#define SERVED_MIN (UINT64_C(144) << 10)
+
 static const char *open_remote(struct world *world, uint64_t size, uint32_t clients)
 {
         int r = -errno;
@@ -89,7 +92,7 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         if (!getenv("STATEBUS_AGENTD"))
                 return "no agentd was built";
         world->remote = true;
-        world->size = size;
+        world->size = size > SERVED_MIN ? size : SERVED_MIN;
         world->clients = clients;
         stop_last();
         if (last_directory[0] == '\0')

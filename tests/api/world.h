@@ -32,8 +32,8 @@ struct world {
         char directory[64];
 };
 
-/* Open a world. @size in bytes, @clients besides the engine. Return: NULL, or why this machine
- * cannot have one (for TEST_SKIP). */
+/* Open a world. @size in bytes, more where agentd needs more; @clients besides the engine. Return:
+ * NULL, or why this machine cannot have one (for TEST_SKIP). */
 const char *world_open(struct world *world, uint64_t size, uint32_t clients);
 /* Whether worlds have a log; for tests of what a bus without one alone does. */
 bool world_has_log(void);
