@@ -358,7 +358,8 @@ static void test_what_was_acknowledged_is_there_however_often_everything_is_kill
         CHECK(table != MAP_FAILED);
         daemon_place(&daemon_.place);
         end = daemon_now_ns() + seconds * UINT64_C(1000000000);
-        while (rounds ? counted.rounds < rounds : daemon_now_ns() < end) {
+        /* A round for each second, however long that takes here. */
+        while (counted.rounds < (rounds ? rounds : seconds) || (!rounds && daemon_now_ns() < end)) {
                 if (!serve(counted.rounds % 2 ? "sync" : "auto")) {
                         TEST_FAIL("round %ju: agentd does not start: %s", (uintmax_t)counted.rounds,
                                 daemon_.said);
@@ -377,7 +378,7 @@ static void test_what_was_acknowledged_is_there_however_often_everything_is_kill
                   "and %ju logs killed alone",
                 (uintmax_t)counted.rounds, (uintmax_t)counted.writes, (uintmax_t)counted.batched,
                 (uintmax_t)counted.engines, (uintmax_t)counted.logs);
-        CHECK((rounds || counted.rounds >= seconds) && counted.engines && counted.logs);
+        CHECK(counted.engines && counted.logs);
         /* Of a few rounds all may be too short for that. */
         for (unsigned writer = 0; writer < WRITERS && counted.rounds > 10; writer++)
                 CHECK(table->writer[writer].acknowledged);
