@@ -137,8 +137,11 @@ static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct 
         if (!sb_pin_load(handle, &node->ring) &&
                 watch_publish(handle, begin, RING, &node->ring, node))
                 return AGAIN;
+        /* It went since, and perhaps another one came; or what is there is none, in each round.
+         * Fault RING_GONE_DAMAGED: another one is taken for that. */
         if (!sb_ring_of(handle, node, ret))
-                return sb_pin_load(handle, &node->ring) ? -EIO : AGAIN;
+                return SB_FAULT(RING_GONE_DAMAGED) && sb_pin_load(handle, &node->ring) ? -EIO
+                                                                                       : AGAIN;
         if (watch_is_deep(handle, begin, node, watch))
                 return 0;
         (void)watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);

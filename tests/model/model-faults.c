@@ -236,6 +236,8 @@ static const struct {
         {SB_FAULT_GONE_SAID_LATE, "watch: reads beside a mover and a set"},
         {SB_FAULT_JOIN_OLD_TURN, "watch: joins beside a clearing and a set",
                 "prefix: joins beside the end of a join"},
+        {SB_FAULT_RING_GONE_DAMAGED, "watch: two join beside a clearing",
+                .schedule = "7.0p1,1.17s0,1.22s2"},
         {SB_FAULT_CLEAR_UNASKED, "watch: joins beside a clearing and a set",
                 "prefix: joins beside the end of a join"},
         {SB_FAULT_GONE_RING_STAYS, "watch: joins beside a removal"},
