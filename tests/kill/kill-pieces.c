@@ -319,7 +319,8 @@ static bool touches_are_known(const struct step_scenario *scenario, struct trial
                 .point_limit = POINT_LIMIT};
         end = step_run(&guarded);
         close_segment(false);
-        if (end != STEP_DONE)
+        /* A client works on a full bus until its deadline: what it does meanwhile is enough. */
+        if (end != STEP_DONE && (end != STEP_TOO_LONG || !(scenario->flags & TRIAL_FULL)))
                 trial_fail("%s: %s at %s, which was said not to touch the segment", scenario->name,
                         step_end_text(end), step_where(guarded.address));
         if (stops == 0 || stops > guarded.points / 2)

@@ -14,7 +14,7 @@
 #include "tests/harness/step/usage.h"
 
 #define POINT_LIMIT 4000000u
-#define KEPT_MAX    1024u /* images that trial_reaper and trial_beside keep; more fail */
+#define KEPT_MAX    8192u /* images that trial_reaper and trial_beside keep; more fail */
 
 static struct scene *kept[KEPT_MAX];
 
