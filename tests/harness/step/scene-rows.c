@@ -95,8 +95,7 @@ static void rows_thin(struct scene *scene, const struct act *act)
         sb_slab_release_all(handle);
 }
 
-/* A stopped client that is pinned keeps all memory that goes meanwhile. */
-static bool rows_other_is_pinned(struct scene *scene, uint32_t actor)
+bool scene_other_is_pinned(struct scene *scene, uint32_t actor)
 {
         for (uint32_t i = 0; i < SCENE_PEERS; i++)
                 if (i != actor && scene->attached[i] &&
@@ -117,7 +116,7 @@ static void rows_large(struct scene *scene, const struct act *act, struct result
         uint64_t rev;
 
         ret->code = sb_set(bus, key, value, &how, &rev);
-        if (ret->code == SB_E_FULL && rows_other_is_pinned(scene, act->actor)) {
+        if (ret->code == SB_E_FULL && scene_other_is_pinned(scene, act->actor)) {
                 ret->code = 0;
                 return;
         }

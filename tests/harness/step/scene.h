@@ -278,6 +278,9 @@ void scene_wake(void *context, struct sb_word32 *word);
 void scene_wake_up(struct scene *scene, uint32_t actor);
 /* scene-rows.c: does an act about units in a row. Return: false: it is none. */
 bool scene_rows(struct scene *scene, const struct act *act, struct result *ret);
+/* Whether a client besides this one is pinned. A stopped one keeps all memory that goes meanwhile.
+ */
+bool scene_other_is_pinned(struct scene *scene, uint32_t actor);
 /* Now, for the clients. */
 uint64_t scene_time(const struct scene *scene);
 /* Does an act that is a transaction. */
