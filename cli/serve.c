@@ -71,9 +71,10 @@ static int serve_check_options(const struct cli *cli)
                 argv[count++] = "-b";
                 argv[count++] = (char *)cli->bus;
         }
+        /* Before the others: behind an option without its value, it would be the value. */
+        argv[count++] = "--check-config";
         for (int i = 0; i < cli->operand_count; i++)
                 argv[count++] = cli->operands[i];
-        argv[count++] = "--check-config";
         /* The program that ran agentctl may ignore it, and no child would have a status. */
         (void)signal(SIGCHLD, SIG_DFL);
         posix_spawn_file_actions_init(&actions);
@@ -149,6 +150,28 @@ static void serve_say_not_started(int r, const char *directory)
         }
 }
 
+/* Look for what agentd knows and a start must not have, in each way that getopt_long() takes it: a
+ * value behind =, or in the same word, and names that were shortened. Another bus would be served,
+ * and not the one that is waited for. Return: 0, or an exit code. */
+static int serve_check_words(const struct cli *cli)
+{
+        static const char *const servings[] = {"-b", "--b"};
+        static const char *const questions[] = {"-h", "--he", "--v", "--check-"};
+
+        for (int i = 0; i < cli->operand_count; i++) {
+                const char *word = cli->operands[i];
+
+                for (size_t j = 0; j < sizeof(servings) / sizeof(servings[0]); j++)
+                        if (strncmp(word, servings[j], strlen(servings[j])) == 0)
+                                return cli_usage("-b BUS stands before start");
+                for (size_t j = 0; j < sizeof(questions) / sizeof(questions[0]); j++)
+                        if (strncmp(word, questions[j], strlen(questions[j])) == 0)
+                                return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`",
+                                        word, word);
+        }
+        return 0;
+}
+
 int cli_start(struct cli *cli)
 {
         const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
@@ -159,15 +182,11 @@ int cli_start(struct cli *cli)
 
         if (!options)
                 return cli_fail(cli, "start", -ENOMEM);
-        for (int i = 0; i < cli->operand_count; i++) {
-                if (strcmp(cli->operands[i], "-b") == 0 || strcmp(cli->operands[i], "--bus") == 0)
-                        return cli_usage("-b BUS stands before start");
-                if (strcmp(cli->operands[i], "--check-config") == 0 ||
-                        strcmp(cli->operands[i], "--version") == 0)
-                        return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`",
-                                cli->operands[i], cli->operands[i]);
+        for (int i = 0; i < cli->operand_count; i++)
                 options[i] = cli->operands[i];
-        }
+        r = serve_check_words(cli);
+        if (r != 0)
+                return r;
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
