@@ -16,6 +16,7 @@
 
 #include "libclient/core/admin.h"
 #include "ring/attach/place.h"
+#include "shm/layout/superblock.h"
 
 #define SAY_AFTER_S     1  /* by then say what agentctl waits for */
 #define GIVE_UP_AFTER_S 30 /* and by then fail */
@@ -107,7 +108,7 @@ static int cli_fail_durable(const struct cli *cli, const char *what)
         struct sb_bus *bus = NULL, *asked = cli->attached;
         int error = 0;
 
-        /* A bus whose directory was removed can be asked still, but not be opened. */
+        /* A bus that lost its directory can be asked still, but not be opened. */
         if (asked || sb_admin_open(cli->bus, &bus) == 0)
                 error = sb_admin_log_error(asked ? asked : bus);
         sb_close(bus);
@@ -168,6 +169,23 @@ static int cli_fail_unserved(const struct cli *cli)
         return CLI_NO_AGENTD;
 }
 
+/* The bus's agentd is of another version than this agentctl. */
+static int cli_fail_version(const struct cli *cli, const char *what)
+{
+        const char *words = cli_bus_words(cli);
+        char layout[48] = "another layout of the segment";
+        uint32_t number;
+
+        if (sb_admin_layout(cli->bus, &number) == 0)
+                snprintf(layout, sizeof(layout), "layout %u of the segment", number);
+        cli_say("%s: its agentd has %s, and this agentctl has layout %u: use the agentctl that "
+                "came with that agentd. Or `agentctl %sstop` and start this one's, which brings "
+                "the bus back from its log; a volatile bus has none, so let that other agentctl "
+                "`dump` it first",
+                what, layout, SB_LAYOUT_VERSION, words);
+        return CLI_FAILED;
+}
+
 int cli_fail(const struct cli *cli, const char *what, int result)
 {
         const char *words = cli_bus_words(cli);
@@ -223,10 +241,7 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         what, words, cli_directory_of(cli));
                 return CLI_FAILED;
         case -EPROTONOSUPPORT:
-                cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use "
-                        "its own agentctl",
-                        what);
-                return CLI_FAILED;
+                return cli_fail_version(cli, what);
         case -ENAMETOOLONG:
                 cli_say("%s: the key is too long: 1024 bytes are the most", what);
                 return CLI_USAGE;

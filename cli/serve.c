@@ -155,19 +155,24 @@ static void serve_say_not_started(int r, const char *directory)
  * and not the one that is waited for. Return: 0, or an exit code. */
 static int serve_check_words(const struct cli *cli)
 {
-        static const char *const servings[] = {"-b", "--b"};
-        static const char *const questions[] = {"-h", "--he", "--v", "--check-"};
+        /* least: bytes of the name from which on it is no other option's */
+        static const struct {
+                const char *name;
+                size_t least;
+                bool bus;
+        } refused[] = {{"-b", 2, true}, {"--bus", 3, true}, {"-h", 2, false}, {"--help", 4, false},
+                {"--version", 3, false}, {"--check-config", 8, false}};
 
         for (int i = 0; i < cli->operand_count; i++) {
                 const char *word = cli->operands[i];
 
-                for (size_t j = 0; j < sizeof(servings) / sizeof(servings[0]); j++)
-                        if (strncmp(word, servings[j], strlen(servings[j])) == 0)
-                                return cli_usage("-b BUS stands before start");
-                for (size_t j = 0; j < sizeof(questions) / sizeof(questions[0]); j++)
-                        if (strncmp(word, questions[j], strlen(questions[j])) == 0)
-                                return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`",
-                                        word, word);
+                for (size_t j = 0; j < sizeof(refused) / sizeof(refused[0]); j++)
+                        if (strncmp(word, refused[j].name, refused[j].least) == 0)
+                                return refused[j].bus
+                                               ? cli_usage("-b BUS stands before start")
+                                               : cli_usage("%s serves no bus: ask agentd itself, "
+                                                           "`agentd %s`",
+                                                         word, word);
         }
         return 0;
 }

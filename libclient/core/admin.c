@@ -310,6 +310,15 @@ int sb_admin_served(const char *bus)
         return r != 0 ? r : sb_attach_served(&place);
 }
 
+int sb_admin_layout(const char *bus, uint32_t *ret_layout)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_attach_layout(&place, ret_layout);
+}
+
 int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, uint32_t *ret_count)
 {
         struct sb_place place;

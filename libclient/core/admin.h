@@ -157,6 +157,10 @@ int sb_admin_memory(struct sb_bus *bus, struct sb_admin_memory *ret);
 int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret);
 void sb_admin_holders_free(struct sb_admin_holders *holders);
 
+/* Ask which layout of the segment the bus's agentd has, of any version of it. Return: 0, else as
+ * sb_attach(). */
+int sb_admin_layout(const char *bus, uint32_t *ret_layout);
+
 /* Ask the engine to take all cuts of client @number away, if it is of process @pid (0: of any), and
  * with @kill to end that process. *ret_count: the cuts that were taken away. It needs no record.
  * Return: 0, SB_E_NOT_FOUND, else as sb_attach(). */

@@ -212,39 +212,60 @@ int sb_attach_as(
         return -ECONNREFUSED;
 }
 
-/* Ask the engine once, over one connection. Return: as attach_attempt(). */
-static int attach_ask_to_evict(
-        const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
+/* Ask the engine once, over one connection, for what has no descriptor in its answer. Return: 0,
+ * and the answer has a result; else as attach_attempt(). */
+static int attach_ask(const struct sb_place *place, uint32_t verb, uint64_t ticket,
+        struct sb_hello_answer *ret_answer)
 {
-        struct sb_hello_answer answer;
         int fd, memfd = -1, r;
 
         fd = attach_dial(place, 0);
         if (fd < 0)
                 return fd;
-        r = attach_send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, target);
+        r = attach_send_request(fd, verb, SB_PEER, ticket);
         if (!r || r == -EPIPE)
-                r = attach_receive_answer(fd, false, &answer, &memfd);
+                r = attach_receive_answer(fd, false, ret_answer, &memfd);
         if (memfd >= 0)
                 close(memfd);
         close(fd);
-        if (!r)
-                r = answer.result;
-        if (!r)
-                *ret_count = answer.slot;
         return r;
 }
 
-int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
+/* The same, until an engine answers. Return: as sb_attach_as(). */
+static int attach_ask_on(const struct sb_place *place, uint32_t verb, uint64_t ticket,
+        struct sb_hello_answer *ret_answer)
 {
         int r = -ECONNRESET;
 
         /* Bound: result. As in sb_attach_as(). */
         for (unsigned i = 0; i < ATTEMPTS_MAX && (r == -ECONNRESET || r == -EPIPE); i++)
-                r = attach_ask_to_evict(place, target, kill, ret_count);
+                r = attach_ask(place, verb, ticket, ret_answer);
         if (r == -ECONNRESET || r == -EPIPE)
                 return -ECONNREFUSED;
         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
+}
+
+int sb_attach_layout(const struct sb_place *place, uint32_t *ret_layout)
+{
+        struct sb_hello_answer answer;
+        /* There is nothing to give back on a new connection: a refusal, by which no record went. */
+        int r = attach_ask_on(place, SB_HELLO_GIVE_BACK, 1, &answer);
+
+        if (!r)
+                *ret_layout = answer.layout_version;
+        return r;
+}
+
+int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
+{
+        struct sb_hello_answer answer;
+        int r = attach_ask_on(place, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, target, &answer);
+
+        if (r)
+                return r;
+        if (!answer.result)
+                *ret_count = answer.slot;
+        return answer.result == -EACCES || answer.result == -EPERM ? SB_E_DENIED : answer.result;
 }
 
 void sb_attach_unmap(struct sb_attachment *attachment)

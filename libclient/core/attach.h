@@ -71,6 +71,16 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
 int sb_attach_served(const struct sb_place *place);
 
 /**
+ * sb_attach_layout() - which layout of the segment the bus's engine has
+ * @ret_layout: SB_LAYOUT_VERSION of the engine, of any version of agentd
+ *
+ * The request is one that every engine refuses, so it takes no record.
+ *
+ * Return: 0; otherwise as sb_attach().
+ */
+int sb_attach_layout(const struct sb_place *place, uint32_t *ret_layout);
+
+/**
  * sb_attach_evict() - ask the engine to take a client's cuts away
  * @target:     SB_HELLO_TARGET()
  * @kill:       whether the engine ends the client's process, too

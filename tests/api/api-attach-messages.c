@@ -196,6 +196,30 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
         CHECK(!strstr(daemon.said, "starting another"));
 }
 
+static void test_an_engine_says_its_layout_and_gives_no_record_away_for_it(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, second;
+        uint32_t layout, slot;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        slot = attachment.slot;
+        for (int i = 0; i < 50; i++) {
+                layout = 0;
+                CHECK_EQ(sb_attach_layout(&daemon.place, &layout), 0);
+                CHECK_EQ(layout, SB_LAYOUT_VERSION);
+        }
+        CHECK_EQ(daemon_attach(&daemon, &second, &daemon_other), 0);
+        CHECK_EQ(second.slot, slot + 1);
+        daemon_detach(&second, &daemon_other);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        layout = 77;
+        CHECK_EQ(sb_attach_layout(&daemon.place, &layout), -ECONNREFUSED);
+        CHECK_EQ(layout, 77);
+}
+
 static void test_silent_connections_hold_no_client_up(void)
 {
         struct daemon daemon;
@@ -573,6 +597,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_a_stranger_is_answered_once_and_then_closed);
         RUN(test_hostile_messages_are_refused_and_cost_nothing);
+        RUN(test_an_engine_says_its_layout_and_gives_no_record_away_for_it);
         RUN(test_silent_connections_hold_no_client_up);
         RUN(test_a_client_that_goes_before_the_answer_leaves_no_record_taken);
         RUN(test_many_that_never_read_their_answers_leave_no_record_taken);
