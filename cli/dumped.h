@@ -27,7 +27,8 @@
 #include "libclient/statebus.h"
 
 #define CLI_DUMPED_FORMAT  1u
-#define CLI_DUMPED_KEY_MAX 1024u /* bytes of the longest key of any bus */
+#define CLI_DUMPED_BEGINS  "{\"statebus_dump\"" /* the first bytes, of every format */
+#define CLI_DUMPED_KEY_MAX 1024u                /* bytes of the longest key of any bus */
 
 enum cli_dumped_kind { CLI_DUMPED_HEAD, CLI_DUMPED_RULE, CLI_DUMPED_KEY, CLI_DUMPED_END };
 

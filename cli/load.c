@@ -25,6 +25,7 @@
 #include "cli/lines.h"
 #include "cli/progress.h"
 #include "libclient/core/admin.h"
+#include "ring/wal/wal-file.h"
 #include "shm/layout/reserved.h"
 
 #define LINE_BESIDES 8192 /* bytes of a line that are no value: a key, names, a number */
@@ -240,6 +241,15 @@ static int load_take_line(struct load *load, const struct cli_dumped_line *line)
 
 /* ---- the whole dump ---- */
 
+/* Whether it is a backup, by its first bytes, as long as none of them was given out and changed. */
+static bool load_is_backup(const struct load *load)
+{
+        const size_t len = strlen(SB_WAL_FILE_MAGIC);
+
+        return load->line_number == 1 && load->lines.len >= len &&
+               memcmp(load->lines.bytes, SB_WAL_FILE_MAGIC, len) == 0;
+}
+
 /* Read the next line. Return: 0, or an exit code after a message; *ret_line is NULL at the end. */
 static int load_next_line(struct load *load, char **ret_line, size_t *ret_len)
 {
@@ -253,6 +263,9 @@ static int load_next_line(struct load *load, char **ret_line, size_t *ret_len)
                 load->line_number--;
                 return 0;
         }
+        if ((r == 0 || r == -EMSGSIZE) && load_is_backup(load))
+                return load_refuse(load, "this is no dump but a backup, or a file of a log: "
+                                         "`agentctl restore-from` takes a backup");
         if (r == -EMSGSIZE && load->line_number == 1)
                 return load_refuse_dump(load, "this is no dump: its first line is too long");
         if (r == -EMSGSIZE)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/dumped.h"
 #include "cli/moments.h"
 #include "cli/partial.h"
 #include "cli/progress.h"
@@ -503,6 +504,21 @@ const char *cli_logged_words(const struct cli_logged *logged)
         return words;
 }
 
+/* Whether the file is a dump, by its first bytes. */
+static bool logged_is_dump(const char *path)
+{
+        char bytes[sizeof(CLI_DUMPED_BEGINS) - 1];
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        ssize_t len;
+
+        if (fd < 0)
+                return false;
+        len = pread(fd, bytes, sizeof(bytes), 0);
+        close(fd);
+        return len == (ssize_t)sizeof(bytes) &&
+               memcmp(bytes, CLI_DUMPED_BEGINS, sizeof(bytes)) == 0;
+}
+
 /* What to do about a damaged log. */
 static void logged_advise_damaged(const struct cli_logged *logged, char *ret, size_t size)
 {
@@ -537,6 +553,10 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "wal-0000000000000001 into an empty directory DIR: `agentd -b DIR "
                         "--durability batched --recover-to %" PRIu64 "`",
                         logged->sum.cut);
+        else if (logged->single && logged_is_dump(directory))
+                snprintf(ret, size,
+                        "this is no backup but a dump: `agentctl load` takes it, into a bus that "
+                        "is served");
         else if (logged->single && !logged->end.offset && !logged->batch_count)
                 snprintf(ret, size,
                         "this is no backup, or one of which the beginning was changed or cut off: "

@@ -202,7 +202,7 @@ static int verify_wrong(struct verify_dump *dump, const char *wrong)
  */
 static void verify_look_at_beginning(struct verify_dump *dump)
 {
-        static const char begins[] = "{\"statebus_dump\"";
+        static const char begins[] = CLI_DUMPED_BEGINS;
         const struct cli_lines *lines = &dump->lines;
         size_t len = lines->len < sizeof(begins) - 1 ? lines->len : sizeof(begins) - 1;
 
