@@ -170,6 +170,7 @@ static uint32_t get_many(struct sb_handle *attached, const struct bench_batch *b
 {
         struct sb_op_key keys[BENCH_MANY];
         struct sb_version *versions[BENCH_MANY];
+        uint64_t shapes[BENCH_MANY];
         uint32_t guards[BENCH_MANY], done = 0;
 
         for (uint32_t i = 0; i < BENCH_MANY; i++)
@@ -178,7 +179,7 @@ static uint32_t get_many(struct sb_handle *attached, const struct bench_batch *b
                 for (uint32_t i = 0; i < BENCH_MANY; i++)
                         keys[i] = (struct sb_op_key){
                                 batch->keys[from + i].bytes, batch->keys[from + i].len};
-                sb_op_get_many(attached, keys, BENCH_MANY, guards, versions);
+                sb_op_get_many(attached, keys, BENCH_MANY, guards, versions, shapes);
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
                         if (!versions[i])
                                 continue;

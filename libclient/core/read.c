@@ -139,14 +139,15 @@ static inline __attribute__((always_inline)) int read_get_batch(struct sb_bus *b
         const uint32_t *indices = bus->guards_free + first;
         const struct sb_op_key *names = (const struct sb_op_key *)(const void *)keys;
         struct sb_version *versions[BATCH_MAX];
+        uint64_t shapes[BATCH_MAX];
 
         static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
                 "the same layout");
         if (!at)
-                sb_op_get_many(&bus->handle, names, count, indices, versions);
-        else if (sb_op_get_many_at(
-                         &bus->handle, names, count, at->snapshot, at->cut, indices, versions) != 0)
+                sb_op_get_many(&bus->handle, names, count, indices, versions, shapes);
+        else if (sb_op_get_many_at(&bus->handle, names, count, at->snapshot, at->cut, indices,
+                         versions, shapes) != 0)
                 return SB_E_LAPPED;
         bus->guard_free_count = first;
         for (uint32_t i = 0; i < count; i++) {
@@ -154,8 +155,7 @@ static inline __attribute__((always_inline)) int read_get_batch(struct sb_bus *b
 
                 if (SB_LIKELY(versions[i])) {
                         sb_bus_guard_fill(bus, bus->tickets[index], versions[i], keys[i].len,
-                                sb_version_shape(&bus->handle.segment, versions[i]),
-                                &ret_guards[i]);
+                                shapes[i], &ret_guards[i]);
                         continue;
                 }
                 ret_guards[i].bus = NULL;

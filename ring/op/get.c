@@ -81,7 +81,7 @@ static __attribute__((noinline)) bool get_at_long(struct sb_handle *handle, cons
  * Fault GET_AT_NEWEST: it always is. Return: whether the guard word holds *ret_version. */
 static inline __attribute__((always_inline)) bool get_hold_at(struct sb_handle *handle,
         struct sb_word64 *cell, const void *key, uint64_t key_len, uint64_t cut,
-        uint32_t guard_index, struct sb_version **ret_version)
+        uint32_t guard_index, struct sb_version **ret_version, uint64_t *ret_shape)
 {
         struct sb_found found;
 
@@ -92,14 +92,16 @@ static inline __attribute__((always_inline)) bool get_hold_at(struct sb_handle *
                 return false;
         }
         *ret_version = found.version;
+        *ret_shape = found.shape;
         return true;
 }
 
 SB_FIND_FLAT int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
+        uint64_t shape;
         bool held = get_hold_at(handle, sb_find_cell(handle, sb_find_hash(handle, key, key_len)),
-                            key, key_len, cut, guard_index, ret_version) ||
+                            key, key_len, cut, guard_index, ret_version, &shape) ||
                     get_at_long(handle, key, key_len, cut, guard_index, ret_version);
 
         if (sb_snapshot_holds(handle, snapshot, cut))
@@ -112,8 +114,10 @@ SB_FIND_FLAT int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_
 SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t guard_index, struct sb_version **ret_version)
 {
+        uint64_t shape;
+
         return get_hold_at(handle, sb_find_cell(handle, sb_find_hash(handle, key, key_len)), key,
-                       key_len, NEWEST, guard_index, ret_version)
+                       key_len, NEWEST, guard_index, ret_version, &shape)
                        ? 0
                        : get_long(handle, key, key_len, guard_index, ret_version);
 }
@@ -124,18 +128,24 @@ SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t k
 
 static inline __attribute__((always_inline)) bool get_slow(struct sb_handle *handle,
         const struct sb_op_key *key, uint64_t cut, uint32_t guard_index,
-        struct sb_version **ret_version)
+        struct sb_version **ret_version, uint64_t *ret_shape)
 {
+        uint32_t len = (uint32_t)key->len;
+        bool held;
+
         if (cut == NEWEST)
-                return get_long(handle, key->data, (uint32_t)key->len, guard_index, ret_version) ==
-                       0;
-        return get_at_long(handle, key->data, (uint32_t)key->len, cut, guard_index, ret_version);
+                held = get_long(handle, key->data, len, guard_index, ret_version) == 0;
+        else
+                held = get_at_long(handle, key->data, len, cut, guard_index, ret_version);
+        if (held)
+                *ret_shape = sb_version_shape(&handle->segment, *ret_version);
+        return held;
 }
 
 /* Gets up to TOGETHER keys at a cut, or NEWEST: first all buckets come, then all versions. */
 static inline __attribute__((always_inline)) void get_together(struct sb_handle *handle,
         const struct sb_op_key *keys, uint32_t count, uint64_t cut, const uint32_t *guard_indexes,
-        struct sb_version **ret_versions)
+        struct sb_version **ret_versions, uint64_t *ret_shapes)
 {
         uint64_t hash[TOGETHER];
         struct sb_word64 *cells[TOGETHER];
@@ -149,19 +159,21 @@ static inline __attribute__((always_inline)) void get_together(struct sb_handle 
                 cells[i] = sb_find_fetch_version(handle, hash[i]);
         for (i = 0; i < count; i++)
                 if (SB_UNLIKELY(!get_hold_at(handle, cells[i], keys[i].data, keys[i].len, cut,
-                            guard_indexes[i], &ret_versions[i])) &&
-                        !get_slow(handle, &keys[i], cut, guard_indexes[i], &ret_versions[i]))
+                            guard_indexes[i], &ret_versions[i], &ret_shapes[i])) &&
+                        !get_slow(handle, &keys[i], cut, guard_indexes[i], &ret_versions[i],
+                                &ret_shapes[i]))
                         ret_versions[i] = NULL;
 }
 
 SB_FIND_FLAT void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys,
-        uint32_t count, const uint32_t *guard_indexes, struct sb_version **ret_versions)
+        uint32_t count, const uint32_t *guard_indexes, struct sb_version **ret_versions,
+        uint64_t *ret_shapes)
 {
         uint32_t done;
 
         for (done = 0; done < count; done += TOGETHER)
                 get_together(handle, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
-                        NEWEST, guard_indexes + done, ret_versions + done);
+                        NEWEST, guard_indexes + done, ret_versions + done, ret_shapes + done);
 }
 
 /* Whether what was read at the cut counts: it was announced until behind the last read. Fault
@@ -173,13 +185,13 @@ static bool get_many_holds(struct sb_handle *handle, uint32_t snapshot, uint64_t
 
 SB_FIND_FLAT int sb_op_get_many_at(struct sb_handle *handle, const struct sb_op_key *keys,
         uint32_t count, uint32_t snapshot, uint64_t cut, const uint32_t *guard_indexes,
-        struct sb_version **ret_versions)
+        struct sb_version **ret_versions, uint64_t *ret_shapes)
 {
         uint32_t done;
 
         for (done = 0; done < count; done += TOGETHER)
                 get_together(handle, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
-                        cut, guard_indexes + done, ret_versions + done);
+                        cut, guard_indexes + done, ret_versions + done, ret_shapes + done);
         if (get_many_holds(handle, snapshot, cut))
                 return 0;
         for (done = 0; done < count; done++)

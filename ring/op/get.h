@@ -37,15 +37,16 @@ struct sb_op_key {
         size_t len;
 } __attribute__((may_alias));
 /* sb_op_get() for @count keys, the memory of 32 of which is fetched together. guard_indexes[i] is
- * for key i; ret_versions[i] is NULL for a key without a value. Each key is read for itself: the
- * values together are not of one cut. */
+ * for key i; ret_versions[i] is NULL for a key without a value, else ret_shapes[i] is its shape,
+ * checked, and perhaps with a key length of 0. Each key is read for itself: the values together are
+ * not of one cut. */
 void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count,
-        const uint32_t *guard_indexes, struct sb_version **ret_versions);
+        const uint32_t *guard_indexes, struct sb_version **ret_versions, uint64_t *ret_shapes);
 /* The same at @cut, which the caller's word @snapshot announces. Return: 0; SB_E_LAPPED: the
  * announcement was taken away, and no guard word holds anything. */
 int sb_op_get_many_at(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count,
         uint32_t snapshot, uint64_t cut, const uint32_t *guard_indexes,
-        struct sb_version **ret_versions);
+        struct sb_version **ret_versions, uint64_t *ret_shapes);
 /* Has the memory of @count keys come, some tens at once. */
 void sb_op_fetch(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count);
 

@@ -84,6 +84,8 @@ static void segment_make_classes(struct sb_segment *segment)
         for (; count < segment->class_count; size = sb_geometry_next_class(size)) {
                 segment->class_inverse[count] =
                         (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
+                segment->class_fetch[count] =
+                        (uint16_t)((size < SB_FETCH_MAX ? size : SB_FETCH_MAX) - 1);
                 segment->class_size[count++] = size;
         }
         for (size = 0, count = 0; size < SB_CLASS_TABLE; size++) {

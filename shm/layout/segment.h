@@ -23,6 +23,8 @@
 #include "shm/layout/superblock.h"
 
 #define SB_CLASS_TABLE 129 /* sizes up to 2 KiB; larger ones are searched for */
+/* Bytes of a block that are fetched ahead: a core notices by itself that a longer value is read. */
+#define SB_FETCH_MAX (6 * SB_LINE)
 
 struct sb_segment {
         /* Where the areas lie in this process. */
@@ -53,7 +55,10 @@ struct sb_segment {
         uint32_t class_size[SB_CLASS_MAX];
         uint32_t class_inverse[SB_CLASS_MAX];
         uint8_t class_of[SB_CLASS_TABLE];
-        uint32_t reserve_class; /* of all slabs in the reserve: fits any tombstone */
+        uint16_t class_fetch[64]; /* by what a unit's word says, even in a damaged segment: how far
+                                     from a block's beginning the last byte lies that is fetched
+                                     before the block is read */
+        uint32_t reserve_class;   /* of all slabs in the reserve: fits any tombstone */
         uint32_t key_len_max;
         uint64_t value_len_max;
 };

@@ -17,6 +17,7 @@
 #ifndef SB_MEMORY_UNIT_H
 #define SB_MEMORY_UNIT_H
 
+#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -77,6 +78,26 @@ bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit);
  * @ret_size may be NULL. */
 bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
         uint64_t *ret_size);
+/* Fetch the memory of the block at @offset, which may be any number. How many lines it takes, its
+ * unit says before its first line is there. */
+static inline void sb_unit_fetch_block(const struct sb_segment *segment, uint64_t offset)
+{
+        uint64_t within = offset - segment->geometry.units_at;
+        const unsigned char *at = segment->base + offset, *end;
+
+        if (SB_UNLIKELY(within > segment->blocks_span))
+                return;
+        sb_prefetch(at);
+        sb_prefetch(at + SB_LINE);
+        sb_model_unchecked_begin();
+        /* Relaxed: a hint. */
+        end = at + segment->class_fetch[SB_UNIT_CLASS(
+                           sb_load_relaxed(&segment->unit_words[within >> segment->unit_shift]))];
+        sb_model_unchecked_end();
+        for (at += 2 * SB_LINE; at <= end; at += SB_LINE)
+                sb_prefetch(at);
+        sb_prefetch(end); /* of one that begins within a line */
+}
 /* Fetch what sb_unit_is_block() will read of a block. */
 void sb_unit_fetch_bit(const struct sb_segment *segment, uint64_t offset);
 /* Clear the bit of a block, which ends its life. The caller has won the block's retire word, or is

@@ -28,6 +28,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
 #include "shm/mvcc/find.h"
 
 /* The least length of a key that may go the short ways. Where both ways are tested, shorter keys
@@ -107,17 +108,11 @@ static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t
 static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *handle, uint64_t hash)
 {
         struct sb_word64 *cell = sb_find_cell(handle, hash);
-        const unsigned char *at;
 
         if (SB_UNLIKELY(!cell))
                 return NULL;
         /* Relaxed: only a hint of what to fetch. */
-        at = handle->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
-        sb_prefetch(at);
-        sb_prefetch(at + SB_LINE);
-        /* Small blocks that begin within a line mostly take a third one. */
-        if ((uintptr_t)at % SB_LINE)
-                sb_prefetch(at + 2 * SB_LINE);
+        sb_unit_fetch_block(&handle->segment, sb_load_relaxed(cell) & SB_OFFSET_MASK);
         return cell;
 }
 

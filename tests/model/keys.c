@@ -191,6 +191,7 @@ static void do_get_all(struct sb_handle *handle, struct outcome *outcome)
 {
         struct sb_op_key keys[WORLD_KEYS];
         struct sb_version *versions[WORLD_KEYS];
+        uint64_t shapes[WORLD_KEYS];
         uint32_t guards[WORLD_KEYS], key;
 
         for (key = 0; key < WORLD_KEYS; key++) {
@@ -201,13 +202,17 @@ static void do_get_all(struct sb_handle *handle, struct outcome *outcome)
                 if (sb_guard_grow(handle, key))
                         model_fail("no guard");
         }
-        sb_op_get_many(handle, keys, WORLD_KEYS, guards, versions);
+        sb_op_get_many(handle, keys, WORLD_KEYS, guards, versions, shapes);
         for (key = 0; key < WORLD_KEYS; key++) {
                 world_see(outcome, key, versions[key]);
                 if (versions[key]) {
                         uint64_t stamp = sb_load_acquire(&versions[key]->stamp);
 
                         MODEL_CHECK(stamp != 0 && !(stamp & SB_STAMP_INTENT));
+                        MODEL_CHECK(SB_SHAPE_VALUE_LEN(shapes[key]) ==
+                                            SB_SHAPE_VALUE_LEN(versions[key]->shape) &&
+                                    SB_SHAPE_WRITER(shapes[key]) ==
+                                            SB_SHAPE_WRITER(versions[key]->shape));
                 }
         }
         for (key = 0; key < WORLD_KEYS; key++)

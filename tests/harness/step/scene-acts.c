@@ -104,6 +104,7 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
         struct sb_handle *handle = scene_handle(scene, act->actor);
         struct sb_op_key keys[SCENE_KEYS];
         struct sb_version *versions[SCENE_KEYS];
+        uint64_t shapes[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
 
         for (uint32_t i = 0; i < act->len; i++) {
@@ -111,7 +112,7 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
                 keys[i].len = scene_key(act->key + i).len;
                 guards[i] = GUARD_MANY + i;
         }
-        sb_op_get_many(handle, keys, act->len, guards, versions);
+        sb_op_get_many(handle, keys, act->len, guards, versions, shapes);
         for (uint32_t i = 0; i < act->len; i++) {
                 ret->seen[act->key + i] = scene_fact_of(scene, versions[i], act->key + i);
                 if (versions[i])
