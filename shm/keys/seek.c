@@ -129,6 +129,7 @@ bool sb_order_reaches(struct sb_handle *handle, struct sb_branch *branch)
 
 #define STEPS  32u /* on the way to a key that a run remembers */
 #define LEVELS 12u /* the same; beyond these it ends, and the next one begins there */
+#define SHORT  48u /* nodes of a run that are fetched while it is taken: all are read at once */
 
 /* A branch on the way to a key. */
 struct seek_step {
@@ -202,8 +203,8 @@ static uint32_t seek_symbols_past(const struct seek_search *search, int32_t past
         return search->backwards ? below : ~(below << 1 | 1) | (past < 0);
 }
 
-/* The branches that a run comes to next, two lines of each, all at once. Nodes are their users':
- * they know when they read them. */
+/* The branches that a run comes to next, two lines of each, all at once. Nodes are fetched by their
+ * users, before they read them; those of a short run by seek_take_leaves(). */
 static void seek_fetch(const struct seek_search *search, const struct seek_level *level)
 {
         const unsigned char *base = search->handle->segment.base;
@@ -321,10 +322,13 @@ static bool seek_take_leaves(
                 if (below)
                         break;
                 node = sb_node_at(&search->handle->segment, level->word[symbol] & SB_OFFSET_MASK);
-                if (SB_LIKELY(node))
-                        run->node[count++] = node;
-                else
+                if (SB_UNLIKELY(!node)) {
                         sb_damage_note(search->handle);
+                        continue;
+                }
+                run->node[count++] = node;
+                if (search->most <= SHORT)
+                        sb_prefetch_later(node);
         }
         level->left = left;
         run->count = count;
