@@ -49,6 +49,13 @@ static void queue_close(struct sb_handle *handle, struct sb_word64 *word, uint64
         sb_cas64_full(word, high, cut);
 }
 
+/* Whether the row has come to the hint that an open high names, or goes past it: by less than half
+ * of all hints that a high can name, which come again after 2^44. */
+static bool queue_is_used_up(const struct sb_ring_view *view, uint64_t high)
+{
+        return ((sb_hint_tail(view) - high) & SB_QUEUE_HINT) <= SB_QUEUE_HINT / 2;
+}
+
 void sb_queue_tell(struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number,
         uint64_t stamp)
 {
@@ -67,7 +74,7 @@ void sb_queue_tell(struct sb_handle *handle, const struct sb_ring_view *view, ui
         /* Fault QUEUE_UNTOLD: left out. */
         if (!SB_FAULT(QUEUE_UNTOLD))
                 (void)sb_hint_push(handle, view, cell_number);
-        if ((high & SB_QUEUE_OPEN) && sb_hint_tail(view) >= (high & SB_QUEUE_HINT))
+        if ((high & SB_QUEUE_OPEN) && queue_is_used_up(view, high))
                 queue_close(handle, word, high);
 }
 

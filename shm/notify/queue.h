@@ -40,9 +40,9 @@
 #include "shm/layout/handle.h"
 #include "shm/notify/ring.h"
 
-/* A high that is no cut: the run is open, {1, counter : 19, hint up to which : 44}. Each time that
- * the watch says how much room there is, it counts: so a process that took its cut before that does
- * not close the run with it. */
+/* A high that is no cut: the run is open, {1, counter : 19, hint up to which : 44}. The hint's
+ * number wraps. Each time that the watch says how much room there is, it counts: so a process that
+ * took its cut before that does not close the run with it. */
 #define SB_QUEUE_OPEN (UINT64_C(1) << 63)
 #define SB_QUEUE_HINT ((UINT64_C(1) << 44) - 1)
 

@@ -74,6 +74,33 @@ static void test_a_run_is_closed_with_the_last_hint_that_has_room(void)
         unmake_bus();
 }
 
+/* A run names its last hint by 44 bits, and the row of a bus that runs for months has more. */
+static void test_a_run_has_its_room_where_the_numbers_of_hints_wrap(void)
+{
+        static const uint64_t before[] = {0, 1, ROOM - 1, ROOM, ROOM + 1};
+
+        for (uint32_t i = 0; i < 2 * sizeof(before) / sizeof(before[0]); i++) {
+                uint64_t tail = ((i % 2 + UINT64_C(1)) << 44) - before[i / 2];
+
+                CHECK(begin());
+                sb_store_relaxed(&row->ring->tail, tail); /* Relaxed: one thread. */
+                CHECK(sb_queue_set_room(row, tail + ROOM));
+                for (uint32_t told = 1; told < ROOM; told++) {
+                        tell();
+                        CHECK(is_open());
+                }
+                tell();
+                CHECK(!is_open());
+                CHECK_EQ(sb_hint_tail(row), tail + ROOM);
+                sb_queue_open_run(&reader, row, 1, tail + ROOM, 2);
+                tell();
+                CHECK(is_open());
+                tell();
+                CHECK(!is_open());
+                unmake_bus();
+        }
+}
+
 static void test_what_was_before_the_watch_is_not_hinted(void)
 {
         CHECK(begin());
@@ -185,6 +212,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_a_run_is_closed_with_the_last_hint_that_has_room);
+        RUN(test_a_run_has_its_room_where_the_numbers_of_hints_wrap);
         RUN(test_what_was_before_the_watch_is_not_hinted);
         RUN(test_a_run_wants_what_was_current_in_it);
         RUN(test_room_that_is_said_again_is_another_word);
