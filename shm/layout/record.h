@@ -115,7 +115,7 @@ struct sb_record {
 
         /* Line 35: the doorbell (notify/bell.h). */
         struct sb_word32 bell;   /* counts rings, the word of a futex; any process, CAS, +1 */
-        struct sb_word32 rung;   /* below it sleepers were woken; any process, CAS, only up */
+        struct sb_word32 rung;   /* right below it sleepers were woken; any process */
         struct sb_word64 sleeps; /* 0, or SB_BELL_SLEEPS | the count that the owner sleeps on */
         struct sb_word64
                 dirty_any; /* a bit for each word of dirty[] with bits; any process, locked */

@@ -19,23 +19,20 @@ static void bell_mark(struct sb_word64 *word, uint64_t bit)
                 sb_or_full(word, bit);      /* R:dirty > A:dirty. */
 }
 
-/* Whether sleepers were woken already for a count above @count. */
+/* Whether the sleepers of @count were woken already. Another count than its own says nothing: that
+ * of a process which was stopped for 2^31 sleeps would look like a later one, and none would wake
+ * the client any more. */
 static bool bell_was_rung(struct sb_record *record, uint32_t count)
 {
         /* A:bell. The wake came before it was said. */
-        return (int32_t)(sb_load_acquire(&record->rung) - count) > 0 && !SB_FAULT(BELL_ALWAYS);
+        return sb_load_acquire(&record->rung) == count + 1 && !SB_FAULT(BELL_ALWAYS);
 }
 
-/* Say that the sleepers of @count and of those before were woken. */
+/* Say that the sleepers of @count were woken. Behind a later one that was said: then one more
+ * process wakes the client. */
 static void bell_say_rung(struct sb_record *record, uint32_t count)
 {
-        uint32_t rung;
-
-        do {
-                rung = sb_load_acquire(&record->rung); /* A:bell. */
-                if ((int32_t)(rung - count) > 0)
-                        return;
-        } while (!sb_cas32_full(&record->rung, rung, count + 1)); /* R:bell > A:bell. */
+        sb_store_release(&record->rung, count + 1); /* R:bell > A:bell. */
 }
 
 /* Fault BELL_TAKEN: the flag is taken back by the process that wakes. */

@@ -9,7 +9,8 @@
  *                              those: set by the process that changed something, taken by the owner
  *      bell                    a count: the word of the futex on which the owner sleeps
  *      sleeps                  0, or SB_BELL_SLEEPS | the count on which the owner sleeps
- *      rung                    a count that sleepers were woken for: no later process wakes again
+ *      rung                    1 + a count that sleepers were woken for: no later process wakes
+ *                              them again
  *
  * A process that changed something sets the bit, then asks whether the owner sleeps; if it does, it
  * counts the bell on, wakes, and says so in `rung`. The owner that wants to sleep loads the bell,

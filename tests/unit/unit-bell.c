@@ -233,6 +233,42 @@ static void test_the_count_may_wrap_round(void)
         unmake_bus();
 }
 
+/* A process is stopped in its wake, and meanwhile others wake the client this often. */
+static uint32_t wakes_meanwhile;
+
+static void wake_very_late(void *context, struct sb_word32 *word)
+{
+        uint32_t bell = sb_load_relaxed(word) + wakes_meanwhile; /* Relaxed, all: one thread. */
+
+        os.wake = wake_recorded;
+        sb_store_relaxed(word, bell);
+        sb_store_relaxed(&reader.record->rung, bell);
+        wake_recorded(context, word);
+}
+
+static void test_a_process_that_is_stopped_for_ages_in_its_wake_silences_no_bell(void)
+{
+        static const uint32_t ages[] = {
+                0, 1, 1000, INT32_MAX, UINT32_C(1) << 31, UINT32_C(3) << 30, UINT32_MAX - 1};
+        uint64_t taken;
+
+        for (uint32_t age = 0; age < sizeof(ages) / sizeof(ages[0]); age++) {
+                CHECK(begin());
+                wakes_meanwhile = ages[age];
+                os.wake = wake_very_late;
+                while_asleep = ring_three_times;
+                CHECK_EQ(sb_bell_sleep(&reader, &stop, UINT64_MAX), 0);
+                for (uint32_t sleep = 1, before; sleep < 4; sleep++) {
+                        for (uint32_t word; sb_bell_is_dirty(&reader);)
+                                (void)sb_bell_take(&reader, &word, &taken);
+                        before = wakes;
+                        CHECK_EQ(sb_bell_sleep(&reader, &stop, UINT64_MAX), 0);
+                        CHECK_EQ(wakes, before + 1);
+                }
+                unmake_bus();
+        }
+}
+
 static void test_a_record_that_is_given_back_sleeps_no_more(void)
 {
         CHECK(begin());
@@ -269,6 +305,7 @@ int main(int argc, char **argv)
         RUN(test_what_waits_for_a_client_is_woken_once);
         RUN(test_a_sleep_takes_nothing_back_of_what_waits);
         RUN(test_the_count_may_wrap_round);
+        RUN(test_a_process_that_is_stopped_for_ages_in_its_wake_silences_no_bell);
         RUN(test_a_record_that_is_given_back_sleeps_no_more);
         RUN(test_the_system_waits_and_wakes);
         return test_end();
