@@ -254,7 +254,8 @@ static int wal_log_compare_cuts(const void *a, const void *b)
 }
 
 /* When cuts were taken, as far as the bus knows: from here on no earlier batch says so. The engine
- * may note this batch's cut later than the log has taken it: the batch itself says more. */
+ * may note this batch's cut later than the log has taken it: the batch itself says more. Another
+ * cut may have a later time, too, where the clock was set back since. */
 static int wal_log_add_times(struct sb_wal_log *log, uint64_t last)
 {
         const struct sb_segment *segment = &log->handle.segment;
@@ -270,7 +271,7 @@ static int wal_log_add_times(struct sb_wal_log *log, uint64_t last)
         qsort(moments, count, sizeof(*moments), wal_log_compare_cuts);
         for (i = 0; i < count && !r; i++) {
                 if (moments[i].cut == entry.rev || moments[i].cut > last ||
-                        moments[i].realtime_ns > log->cut_ns)
+                        (moments[i].cut == log->batch.cut && moments[i].realtime_ns > log->cut_ns))
                         continue;
                 entry.rev = moments[i].cut;
                 entry.which = moments[i].realtime_ns;
