@@ -2,6 +2,7 @@
  * Which times a batch of the whole bus says of earlier cuts (agentd/wal/wal-log.h): all that the
  * bus knows, wherever the wall clock stood, but no time of its own cut that is later than its own.
  */
+#include <mimalloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +73,8 @@ static bool end(void)
         bool read;
 
         sb_wal_log_end(&log);
+        mi_free(log.stage.bytes);
+        mi_free(log.pieces.bytes);
         count = 0;
         read = !sb_wal_reader_open(log.directory_fd, NULL, &reader_of);
         if (read) {
