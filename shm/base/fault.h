@@ -150,6 +150,7 @@
         X(JOIN_OLD_TURN, "a watch that joins while bits are cleared sets the one that goes")       \
         X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \
         X(RING_GONE_DAMAGED, "a ring that went, and another that came, are taken for damage")      \
+        X(RECLAIM_KEEPS_SLABS, "a client keeps the slabs that ran out while it freed memory")      \
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
         X(PREFIX_UNTOLD, "a change leaves no hint for the watchers of its prefix")                 \
         X(PREFIX_CUT_EARLY, "a watch of a prefix takes its cut before writers look for it")        \

@@ -12,6 +12,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
@@ -80,6 +81,8 @@ void sb_reclaim_pending(struct sb_handle *handle)
                         kept |= reclaim_cell(handle, &pending, young);
         }
         sb_unpin(handle);
+        if (!SB_FAULT(RECLAIM_KEEPS_SLABS)) /* as in reclaim_look() */
+                sb_slab_settle(handle);
         /* An open snapshot needs what was kept: a sweep finds it once that is closed. */
         if (kept)
                 sb_limbo_leave(handle);
@@ -168,6 +171,10 @@ static uint64_t reclaim_look(struct sb_handle *handle, bool again)
         sb_store_release(&handle->record->freeing, 0); /* R:freed. After the last bit. */
         sb_unpin(handle);
         sb_grace_end(handle);
+        /* A key that goes may take a smaller branch. A client that does nothing but memory work, as
+         * the engine, would keep each slab that runs out so. Fault RECLAIM_KEEPS_SLABS: it does. */
+        if (!SB_FAULT(RECLAIM_KEEPS_SLABS))
+                sb_slab_settle(handle);
         return freed;
 }
 

@@ -302,6 +302,7 @@ static const struct {
         enum sb_fault fault;
         const char *program;
 } elsewhere[] = {
+        {SB_FAULT_RECLAIM_KEEPS_SLABS, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
         /* What a slow sweep takes for a block of before is free by its bit (memory/grace.c). */
         {SB_FAULT_WINDOW_EARLY, "tests/unit/unit-faults"},
