@@ -81,8 +81,6 @@ void sb_reclaim_pending(struct sb_handle *handle)
                         kept |= reclaim_cell(handle, &pending, young);
         }
         sb_unpin(handle);
-        if (!SB_FAULT(RECLAIM_KEEPS_SLABS)) /* as in reclaim_look() */
-                sb_slab_settle(handle);
         /* An open snapshot needs what was kept: a sweep finds it once that is closed. */
         if (kept)
                 sb_limbo_leave(handle);
