@@ -8,6 +8,9 @@ PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
 
 FUZZ_PACKAGES = clang libclang-rt-dev
 
+# Contenders. Redis' server lies in its tools, so no service of the system's is set up.
+BENCH_PACKAGES = libhiredis-dev librocksdb-dev libsqlite3-dev redis-tools
+
 DIR =
 PREFIX = /usr/local
 LIBDIR = lib
@@ -31,7 +34,7 @@ help:
 	@echo 'make coverage    which lines does no test execute, and which branches go one way only (ONLY=word: of some programs)'
 	@echo 'make fuzz        any bytes for what reads the log and dumps, by libFuzzer (SECONDS=60 each, ONLY=log)'
 	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder with C headers)'
-	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
+	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, RocksDB, SQLite, Redis, and FASTER where it is'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
 	@echo 'make install     into PREFIX=$(PREFIX), libraries into LIBDIR=$(LIBDIR) below it'
 	@echo 'make deps        install the Debian packages that are missing (the others do it too)'
@@ -81,7 +84,9 @@ demo: deps
 	@tests/build build=agentd/agentd,cli/agentctl,docs/examples/demo
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(if $(DIR),"$(patsubst ~%,$(HOME)%,$(DIR))")
 
-bench: build
+bench: deps
+	@tests/deps $(BENCH_PACKAGES)
+	@tests/build build
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" bench/run build
 
 # A build takes minutes: what cannot be installed is not built first.

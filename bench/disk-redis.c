@@ -42,7 +42,7 @@ static void server_become(const struct server *server, bool waits, pid_t parent)
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
         if (getppid() == parent)
-                execl(BENCH_REDIS_SERVER, BENCH_REDIS_SERVER, "--port", "0", "--unixsocket",
+                execl(BENCH_REDIS_SERVER, "redis-server", "--port", "0", "--unixsocket",
                         server->socket, "--dir", server->directory, "--save", "", "--appendonly",
                         "yes", "--appendfsync", waits ? "always" : "everysec", (char *)NULL);
         _exit(127);

@@ -42,7 +42,7 @@ static void server_become(const struct store *store, int messages, pid_t parent)
         dup2(messages, STDOUT_FILENO);
         dup2(messages, STDERR_FILENO);
         if (getppid() == parent)
-                execl(BENCH_REDIS_SERVER, BENCH_REDIS_SERVER, "--port", "0", "--unixsocket",
+                execl(BENCH_REDIS_SERVER, "redis-server", "--port", "0", "--unixsocket",
                         store->socket, "--unixsocketperm", "700", "--dir", store->directory,
                         "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel",
                         "notice", (char *)NULL);
