@@ -16,7 +16,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"

@@ -19,7 +19,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"

@@ -21,7 +21,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"

@@ -10,7 +10,7 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/descriptor.h"

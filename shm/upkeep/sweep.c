@@ -22,7 +22,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/notify/prefix.h"

@@ -1,5 +1,5 @@
 /*
- * Notes as links (shm/memory/note.h): what a record notes is dated by its owner or by its reaper,
+ * Notes as links (shm/mvcc/note.h): what a record notes is dated by its owner or by its reaper,
  * after the note is gone. So a process that found a block in a note may read it until its pin ends,
  * wherever the owner is stopped, whichever process sweeps, and if the owner is killed.
  */
@@ -9,7 +9,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"

@@ -1,6 +1,6 @@
 /* Notes as links: reading one, asking for one, and the end of what one names; see note.h. */
 
-#include "shm/memory/note.h"
+#include "shm/mvcc/note.h"
 
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
