@@ -70,13 +70,14 @@ struct sb_slabs {
         uint32_t empty_next;             /* where the search for an EMPTY unit goes on */
         uint32_t look_wait, look_rest;   /* searches between two looks at all pins; still to come */
         bool look_skipped;               /* in the search that is going on */
-        uint32_t exhausted[8];           /* owned slabs to give up when the operation is over */
+        uint32_t roomy_next;             /* where the search for a slab with much room goes on */
         uint32_t exhausted_count;
         uint64_t owned[2];          /* classes with an owned slab, as bits: of versions, of nodes */
         uint32_t acquired, clients; /* slabs taken; clients, counted some slabs ago */
         bool exhausted_many;        /* more than fit there */
         bool many;                  /* more are owned than an idle client may keep */
         bool takes_own;             /* what is taken now may have the whole reserve */
+        uint32_t exhausted[256];    /* owned slabs to give up when the operation is over */
 };
 
 /* Which slabs this client uses: it keeps that of which it used most blocks lately. */

@@ -1,8 +1,4 @@
-/*
- * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
- *
- * Units are found by hints (vacancy.h): the lowest for versions, the highest for nodes and guards.
- */
+/* Filling and emptying slab caches, giving slabs up, and large blocks; see slab.h. */
 
 #include "shm/memory/slab.h"
 
@@ -18,14 +14,13 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
+#include "shm/memory/slab-search.h"
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 #include "shm/memory/window.h"
 
-#define NO_UNIT     UINT32_MAX
-#define UNITS_ENDS  64u
-#define NODES_PART  4u  /* of the reserve */
+#define NO_UNIT     SB_SLAB_NO_UNIT
 #define REFILL_FEW  2u  /* blocks */
 #define COUNT_APART 16u /* slabs taken between two counts of the clients */
 #define USED_MAX    256 /* blocks of a class: more do not count */
@@ -46,216 +41,6 @@ static void slab_exhaust(struct sb_handle *handle, uint32_t unit)
                 handle->slabs.exhausted[handle->slabs.exhausted_count++] = unit;
         else
                 handle->slabs.exhausted_many = true;
-}
-
-#define LOOK_MAX       8u  /* slabs with less than a quarter free: the emptiest is taken */
-#define LOOK_EMPTY     8u  /* EMPTY units */
-#define LOOK_EMPTY_ALL 64u /* after a look at all pins */
-#define LOOK_REST_MAX  15u /* searches between looks at all pins that found nothing */
-
-/* A search for a unit that serves as a slab of one kind and class, among first .. end-1. */
-struct search {
-        uint64_t wanted; /* the unit's word, with this client as its owner */
-        uint32_t first, end;
-        uint32_t block_count; /* in each: those that it may take */
-        bool waits;           /* an EMPTY unit waits for its grace period */
-};
-
-static uint64_t slab_unowned(const struct search *search)
-{
-        return search->wanted & ~UINT64_C(0x003fffffffffffff);
-}
-
-/* Become the owner of the unit, of which the word is @word. */
-static bool slab_claim(
-        struct sb_handle *handle, const struct search *search, uint32_t unit, uint64_t word)
-{
-        uint64_t unowned = slab_unowned(search);
-
-        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
-        if (!sb_cas64_full(&handle->segment.unit_words[unit], word, search->wanted))
-                return false;
-        /* Of another kind or class than before, if there was any: that is another life. */
-        if (word != unowned && (SB_UNIT_KIND(word) != SB_UNIT_EMPTY ||
-                                       SB_UNIT_CLASS(word) != SB_UNIT_CLASS(unowned) ||
-                                       SB_UNIT_WAS(word) != SB_UNIT_KIND(unowned)))
-                sb_unit_set_birth(handle, unit);
-        sb_unit_taken(&handle->segment, unit, word);
-        return true;
-}
-
-/* Look at what the list of the kind and class hints at: the first slab that has a quarter free;
- * else the emptiest of LOOK_MAX; else an EMPTY unit that was such a slab. */
-static uint32_t slab_search_list(struct sb_handle *handle, const struct search *search)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint64_t unowned = slab_unowned(search), word, empty_word = 0;
-        enum sb_unit_kind kind = SB_UNIT_KIND(unowned);
-        uint32_t list = sb_vacancy_list(segment, kind, SB_UNIT_CLASS(unowned)), looked = 0, unit,
-                 count, quarter = (search->block_count + 3) / 4, best = NO_UNIT, best_count = 0,
-                 empty = NO_UNIT;
-
-        for (unit = sb_vacancy_next(segment, list, search->first, search->end);
-                unit != SB_VACANCY_NONE && looked < LOOK_MAX;
-                unit = sb_vacancy_next(segment, list, unit + 1, search->end)) {
-                word = sb_unit_word(segment, unit);
-                if (word == unowned) {
-                        count = sb_unit_count_some(segment, unit, search->block_count, quarter);
-                        if (count >= quarter && slab_claim(handle, search, unit, word))
-                                return unit;
-                        if (!count) {
-                                sb_unit_unhint(segment, list, unit);
-                                continue;
-                        }
-                        if (count > best_count) {
-                                best = unit;
-                                best_count = count;
-                        }
-                } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-                           SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
-                           SB_UNIT_WAS(word) == kind) {
-                        empty = unit;
-                        empty_word = word;
-                } else {
-                        /* Guards of all classes are in one list, and they are few. */
-                        if (kind != SB_UNIT_GUARDS || SB_UNIT_KIND(word) != kind ||
-                                SB_UNIT_OWNER(word))
-                                sb_unit_unhint(segment, list, unit);
-                        continue;
-                }
-                looked++;
-        }
-        if (best != NO_UNIT && slab_claim(handle, search, best, unowned))
-                return best;
-        return empty != NO_UNIT && slab_claim(handle, search, empty, empty_word) ? empty : NO_UNIT;
-}
-
-/* A FREE unit: the lowest one for versions, which can move (upkeep/move.h); the highest one for
- * what cannot. Large values find units in a row in between. */
-static uint32_t slab_search_free(struct sb_handle *handle, const struct search *search)
-{
-        const struct sb_segment *segment = &handle->segment;
-        bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS ||
-                     segment->geometry.unit_count < UNITS_ENDS; /* so few have no two ends */
-        uint32_t first = search->first, end = search->end, unit;
-
-        for (;;) {
-                unit = moves ? sb_vacancy_next(segment, SB_VACANCY_FREE, first, end)
-                             : sb_vacancy_run(segment, SB_VACANCY_FREE, 1, end);
-                if (unit == SB_VACANCY_NONE || unit < first)
-                        return NO_UNIT;
-                if (sb_unit_word(segment, unit))
-                        sb_unit_unhint(segment, SB_VACANCY_FREE, unit);
-                else if (slab_claim(handle, search, unit, 0))
-                        return unit;
-                first = moves ? unit + 1 : first;
-                end = moves ? end : unit;
-        }
-}
-
-/* The first of the next @count EMPTY units that is past its grace period. */
-static uint32_t slab_search_empty(struct sb_handle *handle, struct search *search, uint32_t count)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint32_t from = handle->slabs.empty_next, unit;
-
-        if (from < search->first || from >= search->end)
-                from = search->first;
-        while (count--) {
-                uint64_t word;
-
-                unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, from, search->end);
-                if (unit == SB_VACANCY_NONE)
-                        unit = sb_vacancy_next(
-                                segment, SB_VACANCY_EMPTY, search->first, search->end);
-                if (unit == SB_VACANCY_NONE)
-                        return NO_UNIT;
-                from = handle->slabs.empty_next = unit + 1;
-                word = sb_unit_word(segment, unit);
-                if (SB_UNIT_KIND(word) != SB_UNIT_EMPTY) {
-                        sb_unit_unhint(segment, SB_VACANCY_EMPTY, unit);
-                        continue;
-                }
-                search->waits = true;
-                if (sb_unit_past_grace(handle, unit, word) &&
-                        slab_claim(handle, search, unit, word))
-                        return unit;
-        }
-        return NO_UNIT;
-}
-
-/* A look at all pins, by which more EMPTY units may be past their grace periods; not each time,
- * unless nothing else is left. */
-static uint32_t slab_search_past_grace(struct sb_handle *handle, struct search *search, bool last)
-{
-        uint32_t unit;
-
-        handle->slabs.look_skipped = handle->slabs.look_rest && !last;
-        if (handle->slabs.look_skipped) {
-                handle->slabs.look_rest--;
-                return NO_UNIT;
-        }
-        sb_era_look(handle);
-        unit = slab_search_empty(handle, search, LOOK_EMPTY_ALL);
-        if (unit != NO_UNIT)
-                handle->slabs.look_wait = 0;
-        else if (handle->slabs.look_wait < LOOK_REST_MAX)
-                handle->slabs.look_wait = handle->slabs.look_wait * 2 + 1;
-        handle->slabs.look_rest = handle->slabs.look_wait;
-        return unit;
-}
-
-/* What a search may take besides slabs of the kind and class that have a free block. */
-enum effort {
-        SLABS_ALONE,
-        FRESH,     /* units that serve any */
-        FRESH_LAST /* these, and nothing else is left */
-};
-
-/* Become the owner of a unit of @search that serves as a slab: of one of the kind and class that
- * has a free block, else as @effort says. Return: the unit, or NO_UNIT. */
-static uint32_t slab_search(struct sb_handle *handle, struct search *search, enum effort effort)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint32_t unit = NO_UNIT;
-
-        if (sb_vacancy_any(segment, sb_vacancy_list(segment, SB_UNIT_KIND(search->wanted),
-                                            SB_UNIT_CLASS(search->wanted))))
-                unit = slab_search_list(handle, search);
-        if (unit != NO_UNIT || effort == SLABS_ALONE)
-                return unit;
-        /* Eras pass with what is taken, too: a client that is stopped protects nothing younger. */
-        sb_era_advance(handle);
-        unit = slab_search_free(handle, search);
-        if (unit == NO_UNIT && sb_vacancy_any(segment, SB_VACANCY_EMPTY)) {
-                unit = slab_search_empty(handle, search, LOOK_EMPTY);
-                if (unit == NO_UNIT && search->waits)
-                        unit = slab_search_past_grace(handle, search, effort == FRESH_LAST);
-        }
-        return unit;
-}
-
-/* The same in all units but the reserve, or in the reserve. Of that, nodes and branches may have a
- * part where there is nothing else: a bus full of values that are deleted, or become smaller, had
- * else no place for the branches of other keys. */
-static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_,
-        enum effort effort, bool reserve)
-{
-        const struct sb_geometry *g = &handle->segment.geometry;
-        uint32_t limit = g->unit_count - g->reserve_count, unit;
-        struct search search = {
-                .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
-                .first = reserve ? limit : 0,
-                .end = reserve ? sb_slab_reserve_end(handle) : limit,
-                .block_count = sb_slab_reserve_block_count(handle, class_, reserve),
-        };
-
-        unit = slab_search(handle, &search, effort);
-        if (unit != NO_UNIT || kind != SB_UNIT_NODES)
-                return unit;
-        search.first = limit;
-        search.end = limit + g->reserve_count / NODES_PART;
-        return slab_search(handle, &search, effort);
 }
 
 /* To be called before the bit is set. The fault ALLOC_BIT_FIRST leaves it to slab_reset_late(). */
@@ -314,7 +99,7 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
         uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, cache->unit);
         bool reserve = cache == &handle->slabs.tombstones;
         uint32_t wanted = slab_refill_count(handle, kind, class_), word,
-                 block_count = sb_slab_reserve_block_count(handle, class_, reserve);
+                 block_count = sb_slab_search_block_count(handle, class_, reserve);
 
         for (word = 0; word * 64 < block_count; word++) {
                 uint64_t free_mask = sb_unit_free_bits(segment, cache->unit, word, block_count),
@@ -440,7 +225,7 @@ static bool slab_is_shared_out(
 
 /* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */
 static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
-        enum sb_unit_kind kind, uint32_t class_, enum effort effort)
+        enum sb_unit_kind kind, uint32_t class_, enum sb_slab_effort effort)
 {
         for (;;) {
                 if (cache->unit != NO_UNIT) {
@@ -452,7 +237,7 @@ static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
                         slab_exhaust(handle, cache->unit);
                         cache->unit = NO_UNIT;
                 }
-                cache->unit = slab_acquire(
+                cache->unit = sb_slab_search(
                         handle, kind, class_, effort, cache == &handle->slabs.tombstones);
                 if (slab_is_shared_out(handle, cache, kind))
                         slab_note_owned(handle, kind, class_, cache->unit != NO_UNIT);
@@ -503,30 +288,31 @@ static struct sb_slab_cache *slab_cache_serving(
         uint32_t larger;
 
         handle->slabs.look_skipped = false;
-        if (own->count || slab_refill(handle, own, kind, class_, FRESH))
+        if (own->count || slab_refill(handle, own, kind, class_, SB_SLABS_FRESH))
                 return own;
         for (larger = class_ + 1; (also & SB_SLAB_LARGER) && larger < segment->class_count;
                 larger++) {
                 cache = slab_cache_of(handle, kind, larger);
-                if (cache->count || slab_refill(handle, cache, kind, larger, SLABS_ALONE))
+                if (cache->count || slab_refill(handle, cache, kind, larger, SB_SLABS_ALONE))
                         return cache;
         }
-        if (handle->slabs.look_skipped && slab_refill(handle, own, kind, class_, FRESH_LAST))
+        if (handle->slabs.look_skipped &&
+                slab_refill(handle, own, kind, class_, SB_SLABS_FRESH_LAST))
                 return own;
         cache = &handle->slabs.tombstones;
         handle->slabs.takes_own = also & SB_SLAB_OWN;
         /* Its blocks are versions. */
         if ((also & SB_SLAB_RESERVE) && kind == SB_UNIT_VERSIONS &&
                 class_ <= segment->reserve_class &&
-                (cache->count ||
-                        slab_refill(handle, cache, kind, segment->reserve_class, FRESH_LAST)))
+                (cache->count || slab_refill(handle, cache, kind, segment->reserve_class,
+                                         SB_SLABS_FRESH_LAST)))
                 return cache;
         own->unit = kind == SB_UNIT_GUARDS ? NO_UNIT : sb_window_emptied(handle);
         if (own->unit == NO_UNIT)
                 return NULL;
         sb_unit_set_slab(handle, own->unit, kind, class_);
         slab_note_owned(handle, kind, class_, true);
-        return slab_refill(handle, own, kind, class_, SLABS_ALONE) ? own : NULL;
+        return slab_refill(handle, own, kind, class_, SB_SLABS_ALONE) ? own : NULL;
 }
 
 int sb_slab_take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size, uint32_t also,

@@ -3,8 +3,9 @@
  * several units in a row.
  *
  * The rule of memory: a unit serves blocks of one kind and size until it is empty; slabs that have
- * a free block are filled before a unit that has none is broken into; where no block of the size is
- * left, the next larger one of the kind serves.
+ * a free block are filled before a unit that has none is broken into (but see slab-search.h, where
+ * many units are free); where no block of the size is left, the next larger one of the kind
+ * serves.
  *
  * A block is taken when its bit in its unit's bitmap is set (unit.h): there is no list that a crash
  * can tear. A client owns a slab while it takes blocks from it, and takes up to SB_SLAB_CACHE_MAX
@@ -26,40 +27,6 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
-
-/* ---- the reserve ---- */
-
-#define SB_RESERVE_FEW 3u /* fewer units are divided by blocks */
-
-/* Whether what is taken now may have all of it. Fault RESERVE_UNDIVIDED: any tombstone may. */
-static inline bool sb_slab_reserve_is_whole(const struct sb_handle *handle)
-{
-        return handle->slabs.takes_own || SB_FAULT(RESERVE_UNDIVIDED);
-}
-/* The unit behind the last one that may be taken now. */
-static inline uint32_t sb_slab_reserve_end(const struct sb_handle *handle)
-{
-        const struct sb_geometry *g = &handle->segment.geometry;
-
-        if (g->reserve_count < SB_RESERVE_FEW || sb_slab_reserve_is_whole(handle))
-                return g->unit_count;
-        return g->unit_count - (g->reserve_count + 3) / 4;
-}
-/* How many blocks of each slab of this class may be taken now, the first ones; @reserve: of one in
- * the reserve. */
-static inline uint32_t sb_slab_reserve_block_count(
-        const struct sb_handle *handle, uint32_t class_, bool reserve)
-{
-        const struct sb_geometry *g = &handle->segment.geometry;
-        uint32_t count = g->unit_size / handle->segment.class_size[class_], own;
-
-        if (!reserve || g->reserve_count >= SB_RESERVE_FEW || sb_slab_reserve_is_whole(handle))
-                return count;
-        own = g->reserve_count < 2 && count < 8 ? 2 : (count + 3) / 4;
-        return own < count ? count - own : 1;
-}
-
-/* ---- blocks ---- */
 
 /* What else may serve where no block of the size's class is left: blocks of larger classes (so that
  * what a delete freed serves what is smaller), the reserve, and the part of it that is for the

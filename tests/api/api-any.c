@@ -285,7 +285,9 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
                 (unsigned long long)seed, (unsigned long long)(seed + runs - 1),
                 (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)lapped,
                 (unsigned long long)known);
-        CHECK(runs < 10 || (conflicts > 0 && full > 0 && lapped > 0 && known > 0));
+        CHECK(runs < 10 || (conflicts > 0 && lapped > 0 && known > 0));
+        /* A bus that an engine looks after is rarely full: ten runs beside one may meet none. */
+        CHECK(runs < RUNS || full > 0);
 }
 
 int main(int argc, char **argv)

@@ -223,7 +223,7 @@ static void test_one_call_moves_so_many_versions_or_bytes_and_the_next_one_goes_
         static const struct {
                 uint64_t size;
                 uint32_t unit_size, count, len, most; /* most: versions in one call */
-        } rows[] = {{8 << 20, 64 << 10, 300, 60, 64}, {32 << 20, 1 << 20, 16, 60000, 5}};
+        } rows[] = {{8 << 20, 64 << 10, 300, 60, 64}, {32 << 20, 1 << 20, 12, 60000, 5}};
 
         for (uint32_t i = 0; i < 2; i++) {
                 uint32_t unit;

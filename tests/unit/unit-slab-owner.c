@@ -54,14 +54,14 @@ static void test_a_slab_has_one_owner_and_is_any_clients_when_it_ran_out(void)
 
 static void test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_ends(void)
 {
-        uint32_t wanted = 14 * 64;
+        enum { SLABS = sizeof(writer.slabs.exhausted) / sizeof(writer.slabs.exhausted[0]) + 2 };
 
-        CHECK(begin(1 << 20, 0));
+        CHECK(begin(8 << 20, 0));
         CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), 0);
-        for (uint32_t i = 0; i < wanted; i++)
+        for (uint32_t i = 0; i < SLABS * 64; i++)
                 CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
         CHECK(writer.slabs.exhausted_many);
-        CHECK_EQ(owned_by(&writer), 15);
+        CHECK_EQ(owned_by(&writer), SLABS + 1);
         sb_slab_settle(&writer);
         CHECK_EQ(owned_by(&writer), 2); /* that of the nodes, and the last one, which is full */
         CHECK(!writer.slabs.exhausted_many && !writer.slabs.exhausted_count);
