@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ring/op/make.h"
+#include "shm/base/assert.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
@@ -160,16 +161,15 @@ static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
 
         for (i = 0; i < wish->write_count && !r; i++) {
                 const struct sb_commit_write *write = &wish->writes[i];
-                uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
 
                 if (write->kind == SB_VERSION_DELETED ||
-                        sb_make_is_there(handle, write->key, write->key_len, hash))
+                        sb_make_is_there(handle, write->key, write->key_len, write->hash))
                         continue;
                 attempt->made = true;
-                r = sb_make_key(handle, write->key, write->key_len, hash,
+                r = sb_make_key(handle, write->key, write->key_len, write->hash,
                         commit_allow(handle, false, false));
                 if (r == SB_E_FULL && sb_work_lists(handle))
-                        r = sb_make_key(handle, write->key, write->key_len, hash,
+                        r = sb_make_key(handle, write->key, write->key_len, write->hash,
                                 commit_allow(handle, false, true));
         }
         return r;
@@ -228,30 +228,36 @@ static void commit_fill_version(struct sb_handle *handle, struct attempt *attemp
         commit_hold(version);
 }
 
-/* How many keys' memory is fetched at once. Of very many keys, the first ones' memory would be out
- * of the cache again before their turn. The model checker has no cache. */
+/* How far ahead of the key that is looked at memory is fetched: keys. What is fetched sooner is out
+ * of the cache again before its turn, or waits for what was fetched before it. The model checker
+ * has no cache. */
 #ifdef SB_MODEL
-static const uint32_t commit_fetch_max = 0;
+#define FETCH_BUCKETS  0u
+#define FETCH_VERSIONS 0u
 #else
-static const uint32_t commit_fetch_max = 64;
+#define FETCH_BUCKETS  64u
+#define FETCH_VERSIONS 32u
 #endif
 
-/* Has the memory of all keys come at once: first their buckets; then, with @versions, what the
- * buckets name. */
-static void commit_fetch(
-        const struct sb_handle *handle, const struct sb_commit_wish *wish, bool versions)
+/* Has the memory of keys @from .. @end-1 come: their buckets; with @versions, what those name. */
+static void commit_fetch(const struct sb_handle *handle, const struct sb_commit_wish *wish,
+        uint32_t from, uint32_t end, bool versions)
 {
-        uint32_t i;
-
-        for (i = 0; i < wish->write_count && i < commit_fetch_max; i++) {
-                const struct sb_commit_write *write = &wish->writes[i];
-                uint64_t hash = sb_find_hash(handle, write->key, write->key_len);
-
+        for (uint32_t i = from; i < end && i < wish->write_count; i++)
                 if (versions)
-                        sb_find_fetch_version(handle, hash);
+                        sb_find_fetch_version(handle, wish->writes[i].hash);
                 else
-                        sb_find_fetch_bucket(handle, hash);
-        }
+                        sb_find_fetch_bucket(handle, wish->writes[i].hash);
+}
+
+/* The same for the keys that come next when key @i is looked at. */
+static void commit_fetch_ahead(
+        const struct sb_handle *handle, const struct sb_commit_wish *wish, uint32_t i)
+{
+        if (!FETCH_BUCKETS)
+                return;
+        commit_fetch(handle, wish, i + FETCH_BUCKETS, i + FETCH_BUCKETS + 1, false);
+        commit_fetch(handle, wish, i + FETCH_VERSIONS, i + FETCH_VERSIONS + 1, true);
 }
 
 /* Looks at key @i as it is now, and builds its next version. Return: 0, AGAIN (the key was never
@@ -259,13 +265,12 @@ static void commit_fetch(
 static int commit_prepare(struct sb_handle *handle, struct attempt *attempt, uint32_t i)
 {
         const struct sb_commit_write *write = &attempt->wish->writes[i];
-        uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
         struct sb_version *effective;
         struct sb_settled settled;
         struct sb_spot spot;
 
         for (;;) {
-                if (!sb_key_find(handle, write->key, write->key_len, hash, &spot))
+                if (!sb_key_find(handle, write->key, write->key_len, write->hash, &spot))
                         return write->kind == SB_VERSION_DELETED ? SB_E_CONFLICT : AGAIN;
                 effective = sb_stamp_effective(handle, spot.head, &settled);
                 if (settled.outcome != SB_OUTCOME_UNDECIDED)
@@ -453,6 +458,7 @@ static int commit_attempt(
         sb_pin(handle);
         attempt->descriptor->number = SB_RECORD_NUMBER(handle->slot, number);
         for (i = 0; i < attempt->wish->write_count && !r; i++) {
+                commit_fetch_ahead(handle, attempt->wish, i);
                 r = commit_prepare(handle, attempt, i);
                 if (r == SB_E_CONFLICT)
                         ret->cause = i;
@@ -473,22 +479,26 @@ int sb_commit_run(
         bool make = false;
         int r;
 
-        for (i = 0; i < wish->write_count; i++)
-                if (commit_version_size(&wish->writes[i]) > sizeof(struct sb_version) +
-                                                                    wish->writes[i].key_len +
-                                                                    handle->segment.value_len_max)
+        for (i = 0; i < wish->write_count; i++) {
+                struct sb_commit_write *write = &wish->writes[i];
+
+                sb_assert(write->key_len - 1 < handle->segment.key_len_max);
+                if (commit_version_size(write) >
+                        sizeof(struct sb_version) + write->key_len + handle->segment.value_len_max)
                         return -EMSGSIZE;
+                write->hash = sb_find_hash(handle, write->key, write->key_len);
+        }
         if (commit_descriptor_size(wish) > handle->segment.value_len_max)
                 return -EMSGSIZE;
         ret->cause = SB_COMMIT_CAUSE_NONE;
-        commit_fetch(handle, wish, false);
+        commit_fetch(handle, wish, 0, FETCH_BUCKETS, false);
         do {
                 /* Mostly no key has to be made. The first round finds out. */
                 r = make ? commit_make_keys(handle, &attempt) : 0;
                 make = true;
                 if (!r)
                         r = commit_take_blocks(handle, &attempt);
-                commit_fetch(handle, wish, true);
+                commit_fetch(handle, wish, 0, FETCH_VERSIONS, true);
                 if (!r)
                         r = commit_attempt(handle, &attempt, ret);
                 commit_give_back(handle, &attempt);

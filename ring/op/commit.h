@@ -21,6 +21,7 @@ struct sb_commit_write {
         uint32_t key_len;
         uint32_t kind; /* SB_VERSION_VALUE or SB_VERSION_DELETED */
         uint64_t value_len;
+        uint64_t hash; /* sb_commit_run() fills it in */
 };
 /* A part of the read set: the key low (SB_RANGE_POINT), or all keys k with low <= k < high; with
  * SB_RANGE_NO_END all from low on. */
@@ -30,7 +31,7 @@ struct sb_commit_range {
         uint32_t flags; /* SB_RANGE_* */
 };
 struct sb_commit_wish {
-        const struct sb_commit_write
+        struct sb_commit_write
                 *writes; /* the write set, ascending by key, each key once; at least one */
         uint32_t write_count;
         uint32_t range_count;

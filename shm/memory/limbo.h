@@ -104,9 +104,11 @@ static inline void sb_limbo_look(struct sb_handle *handle, uint32_t cut_count)
         handle->limbo.noted = 0;
         handle->limbo.batch = batch < SB_PENDING_MAX / 2 ? batch : SB_PENDING_MAX / 2;
 }
-static inline const struct sb_pending *sb_limbo_first_pending(const struct sb_handle *handle)
+/* The @number-th of them, from the oldest one, which is 0. */
+static inline const struct sb_pending *sb_limbo_see_pending(
+        const struct sb_handle *handle, uint32_t number)
 {
-        return &handle->limbo.pending[handle->limbo.pending_head % SB_PENDING_MAX];
+        return &handle->limbo.pending[(handle->limbo.pending_head + number) % SB_PENDING_MAX];
 }
 static inline struct sb_pending sb_limbo_take_pending(struct sb_handle *handle)
 {

@@ -30,8 +30,48 @@ static void reclaim_raise_stable(struct sb_handle *handle)
 
         /* A:observers, A:stable. */
         if (sb_load_acquire(&super->observers) &&
-                sb_limbo_first_pending(handle)->due > sb_load_acquire(&super->stable))
+                sb_limbo_see_pending(handle, 0)->due > sb_load_acquire(&super->stable))
                 (void)sb_stable_raise(handle);
+}
+
+/* How far ahead of the cell that is looked at memory is fetched: cells. A chain is a row of lines
+ * of which each names the next one. */
+#define FETCH_CELL 12u
+#define FETCH_HEAD 8u
+#define FETCH_OLD  4u
+
+/* The head of the cell that waits behind @ahead others, as a hint of what to fetch; or NULL. */
+static const struct sb_version *reclaim_head(const struct sb_handle *handle, uint32_t ahead)
+{
+        const struct sb_pending *pending = sb_limbo_see_pending(handle, ahead);
+        const struct sb_word64 *cell = sb_cell_at(&handle->segment, pending->cell_number);
+
+        /* Relaxed: only a hint. */
+        return cell ? sb_version_at(&handle->segment, sb_load_relaxed(cell) & SB_OFFSET_MASK)
+                    : NULL;
+}
+
+/* Have the memory of the next cells come, of which @count are left. The model checker has no cache,
+ * and a block that was freed meanwhile is a mistake to it. */
+static void reclaim_fetch(const struct sb_handle *handle, uint32_t count)
+{
+        const struct sb_version *head = NULL;
+
+#ifdef SB_MODEL
+        return;
+#endif
+        if (count > FETCH_CELL)
+                sb_prefetch(sb_cell_at(
+                        &handle->segment, sb_limbo_see_pending(handle, FETCH_CELL)->cell_number));
+        if (count > FETCH_HEAD)
+                sb_prefetch(reclaim_head(handle, FETCH_HEAD));
+        if (count > FETCH_OLD)
+                head = reclaim_head(handle, FETCH_OLD);
+        if (head) {
+                /* Relaxed: only a hint. */
+                sb_prefetch(handle->segment.base + (sb_load_relaxed(&head->prev) & SB_OFFSET_MASK));
+                sb_prefetch(handle->segment.base + (head->node & SB_OFFSET_MASK));
+        }
 }
 
 /* One cell that is due: prune its chain, remove its key, and put it back if something in it waits
@@ -72,8 +112,11 @@ void sb_reclaim_pending(struct sb_handle *handle)
         sb_horizon_renew(handle);
         sb_limbo_look(handle, handle->horizon.cut_count);
         sb_pin(handle);
-        while (count--) {
-                struct sb_pending pending = sb_limbo_take_pending(handle);
+        for (; count; count--) {
+                struct sb_pending pending;
+
+                reclaim_fetch(handle, count);
+                pending = sb_limbo_take_pending(handle);
 
                 if (pending.due > handle->horizon.bound)
                         sb_limbo_again(handle, &pending);

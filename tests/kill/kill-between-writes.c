@@ -200,7 +200,7 @@ static const char *wrong;
 
 static void commit_two(void *context)
 {
-        const struct sb_commit_write writes[] = {{.key = "kex", .key_len = 3},
+        struct sb_commit_write writes[] = {{.key = "kex", .key_len = 3},
                 {.key = "key", .key_len = 3, .value = "t", .value_len = 1}};
         struct sb_commit_wish wish = {.writes = writes, .write_count = 2};
         struct sb_commit_result result;

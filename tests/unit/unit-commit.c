@@ -49,7 +49,7 @@ static struct sb_commit_range point(const char *key)
 }
 
 /* Commit a transaction and end it. */
-static int commit(struct sb_handle *handle, struct txn *txn, const struct sb_commit_write *writes,
+static int commit(struct sb_handle *handle, struct txn *txn, struct sb_commit_write *writes,
         uint32_t write_count, const struct sb_commit_range *ranges, uint32_t range_count,
         struct sb_commit_result *ret)
 {
@@ -467,7 +467,7 @@ static void test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an
  * it a reader knows that it is one no more. */
 static void test_a_descriptor_is_no_keys_version_whatever_was_there_before(void)
 {
-        const struct sb_commit_write write = write_of("key", "value");
+        struct sb_commit_write write = write_of("key", "value");
         struct sb_commit_result result;
         struct sb_descriptor *found = NULL;
         struct sb_geometry *g = &writer.segment.geometry;
