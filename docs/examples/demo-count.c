@@ -60,6 +60,10 @@ void words_add_result(struct words *words, const char *result, size_t len)
 {
         char *line = strndup(result, len);
 
+        words->texts = realloc(words->texts, (words->text_count + 1) * sizeof(*words->texts));
+        if (!line || !words->texts)
+                abort();
+        words->texts[words->text_count++] = line;
         line += strcspn(line, "\n") + 1; /* skips the line of the pass */
         while (*line != '\0') {
                 const char *name = line;
@@ -80,6 +84,14 @@ void words_print(struct words *words, size_t count)
         for (size_t i = 0; i < words->count && i < count; i++)
                 printf("%12" PRIu64 "  %.*s\n", words->list[i].count, (int)words->list[i].len,
                         words->list[i].name);
+}
+
+void words_free(struct words *words)
+{
+        while (words->text_count > 0)
+                free(words->texts[--words->text_count]);
+        free(words->texts);
+        free(words->list);
 }
 
 /* Identifiers are words outside of comments and literals. */
@@ -136,7 +148,7 @@ struct result index_file(const struct headers *headers, size_t number, uint64_t 
                 fprintf(out, "%.*s %" PRIu64 "\n", (int)words.list[i].len, words.list[i].name,
                         words.list[i].count);
         fclose(out);
-        free(words.list);
+        words_free(&words);
         free(text);
         return result;
 }
@@ -169,6 +181,13 @@ struct headers find_headers(int argc, char **argv)
         const char *folder = argc > 1 ? argv[1] : "/usr/include";
         int r = -1;
 
+        if (argc == 2 && (strcmp(folder, "-h") == 0 || strcmp(folder, "--help") == 0)) {
+                printf("usage: demo [DIR]: a crew of processes counts the identifiers of the C "
+                       "headers in DIR\n"
+                       "(without one, in /usr/include) on a bus, and is killed at random; then all "
+                       "is counted again\n");
+                exit(0);
+        }
         found.root = realpath(folder, NULL);
         if (found.root)
                 r = nftw(found.root, note_path, 32, FTW_PHYS);

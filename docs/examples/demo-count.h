@@ -28,6 +28,8 @@ struct words {
                 uint64_t count;
         } * list;
         size_t count, room;
+        char **texts; /* copies of the results that names point into */
+        size_t text_count;
 };
 
 /* Find the headers in the folder that the command line names, and below. When there are none, say
@@ -49,5 +51,6 @@ struct result index_file(const struct headers *headers, size_t number, uint64_t 
 void words_add_result(struct words *words, const char *result, size_t len);
 /* Print the @count most frequent words. */
 void words_print(struct words *words, size_t count);
+void words_free(struct words *words);
 
 #endif

@@ -506,6 +506,7 @@ static bool prove(struct sb_bus *bus, bool prints_words)
                "       the totals have %" PRIu64 " of %" PRIu64 " passes (%" PRIu64 " x %" PRIu64
                ")\n",
                 exact ? "proof" : "WRONG", right, headers.count, sum, all, passes, passes, sum);
+        words_free(&words);
         return exact;
 }
 
