@@ -22,7 +22,7 @@
 #define UNITS_ENDS     64u        /* fewer units have no two ends */
 #define NODES_PART     4u         /* of the reserve */
 #define RESERVE_FEW    3u         /* units: fewer are divided by blocks */
-#define LOOK_MAX       8u         /* slabs with less than a quarter free: the emptiest is taken */
+#define LOOK_ROOMY     8u         /* slabs of which one shall have a quarter free */
 #define LOOK_EMPTY     8u         /* EMPTY units */
 #define LOOK_EMPTY_ALL 64u        /* after a look at all pins */
 #define LOOK_REST_MAX  15u        /* searches between looks at all pins that found nothing */
@@ -116,35 +116,23 @@ static uint32_t slab_search_look(struct sb_handle *handle, const struct search *
         return count;
 }
 
-/* Look at what the list of the kind and class hints at: the first slab that has a quarter free;
- * else the emptiest of LOOK_MAX; else an EMPTY unit that was such a slab. */
+/* The lowest unit that the list of the kind and class hints at: a slab with a free block, or an
+ * EMPTY unit that was such a slab. */
 static uint32_t slab_search_list(struct sb_handle *handle, const struct search *search)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint64_t unowned = slab_search_unowned(search), word, empty_word = 0;
-        uint32_t list = sb_vacancy_list(segment, SB_UNIT_KIND(unowned), SB_UNIT_CLASS(unowned)),
-                 looked = 0, unit, count, quarter = slab_search_quarter(search), best = NO_UNIT,
-                 best_count = 0, empty = NO_UNIT;
+        uint32_t list = sb_vacancy_list(
+                         segment, SB_UNIT_KIND(search->wanted), SB_UNIT_CLASS(search->wanted)),
+                 unit;
+        uint64_t word;
 
         for (unit = sb_vacancy_next(segment, list, search->first, search->end);
-                unit != SB_VACANCY_NONE && looked < LOOK_MAX;
-                unit = sb_vacancy_next(segment, list, unit + 1, search->end)) {
-                count = slab_search_look(handle, search, list, unit, quarter, &word);
-                if (count == ALL_FREE) {
-                        empty = unit;
-                        empty_word = word;
-                } else if (count >= quarter && slab_search_claim(handle, search, unit, word)) {
+                unit != SB_VACANCY_NONE;
+                unit = sb_vacancy_next(segment, list, unit + 1, search->end))
+                if (slab_search_look(handle, search, list, unit, 1, &word) &&
+                        slab_search_claim(handle, search, unit, word))
                         return unit;
-                } else if (count > best_count) {
-                        best = unit;
-                        best_count = count;
-                }
-                looked += count > 0;
-        }
-        if (best != NO_UNIT && slab_search_claim(handle, search, best, unowned))
-                return best;
-        return empty != NO_UNIT && slab_search_claim(handle, search, empty, empty_word) ? empty
-                                                                                        : NO_UNIT;
+        return NO_UNIT;
 }
 
 /* Whether so many units are FREE that slabs of versions with little room can wait until they have
@@ -158,7 +146,7 @@ static bool slab_search_has_plenty(const struct sb_handle *handle, const struct 
                        SB_VACANCY_NONE;
 }
 
-/* A slab that has a quarter free, of the next LOOK_MAX that the list hints at: each of them gets
+/* A slab that has a quarter free, of the next LOOK_ROOMY that the list hints at: each of them gets
  * its turn, so what became free in it since the last one is taken at once. */
 static uint32_t slab_search_roomy(struct sb_handle *handle, const struct search *search)
 {
@@ -168,7 +156,7 @@ static uint32_t slab_search_roomy(struct sb_handle *handle, const struct search 
                  quarter = slab_search_quarter(search), unit;
         uint64_t word;
 
-        for (uint32_t looked = 0; looked < LOOK_MAX; looked++) {
+        for (uint32_t looked = 0; looked < LOOK_ROOMY; looked++) {
                 unit = sb_vacancy_next(segment, list, handle->slabs.roomy_next, search->end);
                 if (unit == SB_VACANCY_NONE)
                         unit = sb_vacancy_next(segment, list, 0, search->end);

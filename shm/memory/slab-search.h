@@ -7,8 +7,8 @@
  *
  * Where many units are FREE, a slab of versions waits until a quarter of it is free, and a FREE
  * unit is broken into instead: so a search finds a quarter of a slab, not the one or two blocks
- * that became free in it since its last turn. In a fuller bus every free block of a slab is used
- * before a unit is broken into.
+ * that became free in it since its last turn. In a fuller bus the lowest slab that has a free block
+ * serves before a unit is broken into: so the higher ones become empty.
  */
 #ifndef SB_MEMORY_SLAB_SEARCH_H
 #define SB_MEMORY_SLAB_SEARCH_H
