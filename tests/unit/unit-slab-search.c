@@ -101,6 +101,23 @@ static void test_a_slab_of_nodes_never_waits(void)
         unmake_bus();
 }
 
+/* From either end: the first unit and the last one serve, too. */
+static void test_a_full_bus_has_no_unit_left(void)
+{
+        static const enum sb_unit_kind kinds[] = {SB_UNIT_VERSIONS, SB_UNIT_NODES};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                uint32_t unit;
+
+                CHECK(begin(1 << 20, 0));
+                while (take(&writer, kinds[i], SIZE, 0) == 0)
+                        ;
+                for (unit = 0; unit < units_for_all(); unit++)
+                        CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)), kinds[i]);
+                unmake_bus();
+        }
+}
+
 /* A search looks at a few slabs, and the next one goes on behind them, and round. */
 static void test_each_slab_gets_its_turn(void)
 {
@@ -159,6 +176,7 @@ int main(int argc, char **argv)
         RUN(test_a_slab_with_little_room_waits_while_units_are_free);
         RUN(test_in_a_fuller_bus_it_serves_at_once);
         RUN(test_a_slab_of_nodes_never_waits);
+        RUN(test_a_full_bus_has_no_unit_left);
         RUN(test_each_slab_gets_its_turn);
         RUN(test_slabs_stay_dense_and_each_is_worth_its_search);
         return test_end();
