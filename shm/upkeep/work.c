@@ -160,10 +160,14 @@ static bool work_free_own(struct sb_handle *handle)
 bool sb_work_slice(struct sb_handle *handle)
 {
         struct sb_work *work = &handle->work;
-        uint64_t looked = handle->counters.swept, freed = handle->counters.freed, chunk;
+        uint64_t looked = handle->counters.swept, freed, chunk;
         bool moved = sb_move(handle);
         uint32_t chunks = 0;
 
+        /* Counted behind the move, which gives back what this client's own last try took. Else a
+         * try that fails each time would be a reason for one lap after the other, without a rest.
+         */
+        freed = handle->counters.freed;
         if (work->left || !work_begin_lap(handle))
                 return work_free_own(handle) || moved;
         sb_sweep_slice_begin(handle, work->whole);

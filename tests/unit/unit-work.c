@@ -10,6 +10,8 @@
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -83,6 +85,33 @@ static void test_between_laps_a_client_frees_what_it_retired_itself(void)
         freed = writer.counters.freed;
         CHECK(sb_work_slice(&writer) && writer.work.rest_left >= 6);
         CHECK(writer.counters.freed > freed);
+        unmake_bus();
+}
+
+/* A commit takes blocks for its list and its keys, finds none for a value, and gives them back; and
+ * does so at each try. */
+static void test_what_a_try_takes_and_gives_back_is_no_reason_for_another_lap(void)
+{
+        static char value[100000];
+        uint64_t offset;
+        char key[16];
+        int r = 0;
+
+        CHECK(make_bus(4 << 20));
+        for (uint32_t i = 0; r == 0; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                r = put(&writer, key, value, sizeof(value));
+        }
+        CHECK_EQ(r, SB_E_FULL);
+        sb_window_begin(&writer);
+        for (uint32_t i = 0; writer.work.rest < 64 && i < 20000; i++) {
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 64, 0, &offset), 0);
+                sb_slab_give_back(&writer, offset);
+                CHECK_EQ(put(&writer, "one more", value, sizeof(value)), SB_E_FULL);
+                (void)sb_work_slice(&writer);
+        }
+        sb_window_end(&writer);
+        CHECK_EQ(writer.work.rest, 64);
         unmake_bus();
 }
 
@@ -328,6 +357,7 @@ int main(int argc, char **argv)
         RUN(test_a_lap_without_blocks_is_so_many_slices_and_goes_round_once);
         RUN(test_clients_share_the_chunks_of_their_laps);
         RUN(test_between_laps_a_client_frees_what_it_retired_itself);
+        RUN(test_what_a_try_takes_and_gives_back_is_no_reason_for_another_lap);
         RUN(test_laps_that_free_nothing_are_ever_further_apart);
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
         RUN(test_a_rest_between_sweeps_goes_on_while_the_engine_is_idle);
