@@ -3,7 +3,7 @@
 # build-asan/ the address and undefined-behaviour sanitizers.
 
 PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
-           libck-dev libfuse3-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libxxhash-dev libzydis-dev \
+           libck-dev libfuse3-dev liblmdb-dev libmimalloc-dev libsystemd-dev liburing-dev libuv1-dev libxxhash-dev libzydis-dev \
            e2fsprogs mandoc valgrind
 
 FUZZ_PACKAGES = clang libclang-rt-dev
