@@ -33,7 +33,7 @@
 #define ATTEMPTS_MAX 64 /* engines that died between connect and answer */
 
 /* Connect to the bus's socket. Return: the connected socket, or -errno; a refusal for lack of
- * rights is -EACCES or -EPERM. */
+ * rights is -EACCES. */
 static int attach_dial(const struct sb_place *place, int flags)
 {
         struct sockaddr_un address;
@@ -131,10 +131,13 @@ static int attach_map(const struct sb_hello_answer *answer, int memfd, struct sb
         void *base;
         int r;
 
-        if (fstat(memfd, &status) < 0 || status.st_size < 0 ||
-                (uint64_t)status.st_size != answer->size || !answer->size)
+        if (fstat(memfd, &status) < 0)
+                return -errno;
+        if (status.st_size < 0 || (uint64_t)status.st_size != answer->size || !answer->size)
                 return -EBADMSG;
         r = fcntl(memfd, F_GET_SEALS);
+        if (r < 0 && errno != EINVAL) /* EINVAL: what came can have no seals */
+                return -errno;
         if (r < 0 || (r & needed) != needed)
                 return -EBADMSG;
         r = sb_os_register();
@@ -206,8 +209,9 @@ int sb_attach_as(
         /* Bound: result. -ECONNREFUSED: engines come and go, and none serves for long enough. */
         for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
                 r = attach_attempt(place, verb, access, ticket, ret);
+                /* -EPERM is no refusal of the bus: a filter forbids this process a call. */
                 if (r != -ECONNRESET && r != -EPIPE)
-                        return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
+                        return r == -EACCES ? SB_E_DENIED : r;
         }
         return -ECONNREFUSED;
 }
@@ -242,7 +246,7 @@ static int attach_ask_on(const struct sb_place *place, uint32_t verb, uint64_t t
                 r = attach_ask(place, verb, ticket, ret_answer);
         if (r == -ECONNRESET || r == -EPIPE)
                 return -ECONNREFUSED;
-        return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
+        return r == -EACCES ? SB_E_DENIED : r;
 }
 
 int sb_attach_layout(const struct sb_place *place, uint32_t *ret_layout)
@@ -288,6 +292,12 @@ int sb_attach_served(const struct sb_place *place)
         return 0;
 }
 
+/* Whether this process may not connect to the bus, and will not be allowed to. */
+static bool attach_is_forbidden(int r)
+{
+        return r == -EACCES || r == -EPERM || r == -ENOSYS;
+}
+
 bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment)
 {
         const struct sb_superblock *super = segment->super;
@@ -305,8 +315,11 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
          * so yet. The listening socket lives as long as one of them does, and the kernel names the
          * process that listens. */
         fd = attach_dial(place, SOCK_NONBLOCK);
+        /* A process that gave its rights up behind sb_open(), or has a filter of system calls since
+         * then, can never ask. It goes by the kernel's two words: otherwise it would go on for ever
+         * with a segment that no agentd serves. For want of a descriptor it asks again. */
         if (fd < 0)
-                return fd == -ECONNREFUSED;
+                return fd == -ECONNREFUSED || attach_is_forbidden(fd);
         lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 ||
                (uint64_t)listener.pid != sb_load_relaxed(&super->supervisor);
         close(fd);

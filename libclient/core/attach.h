@@ -51,7 +51,7 @@ void sb_attach_unmap(struct sb_attachment *attachment);
  *
  * The fast half, sb_segment_serving(), reads one line of the superblock; call this one when that
  * says false. This one asks the kernel which process listens on the bus's socket now: a segment is
- * lost unless it is that process's.
+ * lost unless it is that process's. One that may not ask takes it for lost.
  *
  * Return: true: SB_E_DETACHED for good.
  * Cost:   a connection.
