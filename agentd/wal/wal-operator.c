@@ -76,7 +76,8 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
 
 void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r)
 {
-        if (r == -ENOSPC)
+        /* A value may have a quarter of the bus, and a tiny bus has shorter keys. */
+        if (r == -ENOSPC || r == -EMSGSIZE)
                 sb_log("--size is too small for what the log in %s has: give a larger one; the log "
                        "is as it was",
                         config->place.directory);
