@@ -137,7 +137,7 @@ static int load_set_rule(
                 return 0;
         }
         r = sb_keep(load->bus, key, prefix ? SB_PREFIX : 0, rule);
-        load->rules_set += r == 0;
+        load->rules_set += r == 0 || r == SB_E_NOT_DURABLE; /* which is there, too */
         return r;
 }
 

@@ -53,9 +53,10 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
                 r = sb_write_open(bus);
         if (r != 0)
                 return r;
-        return sb_bus_result(
+        r = sb_bus_result(
                 bus, sb_keep_write(&bus->handle, key.data, (uint32_t)key.len,
                              (flags & SB_PREFIX) != 0, SB_RULE_WORD(rule->kind, rule->value)));
+        return r != 0 ? r : sb_write_last_own(bus);
 }
 
 int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_rule *ret_rule)

@@ -46,6 +46,8 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
         if (r == 0 && refused == 0)
                 r = sb_bus_result(
                         bus, sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut));
+        if (r == 0 && refused == 0)
+                r = sb_write_last_own(bus);
         return refused != 0 ? refused : r;
 }
 
@@ -65,7 +67,8 @@ int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
 
         SB_USE(bus, sb_mark_drop(bus, name));
         r = r != 0 ? r : sb_write_open(bus);
-        return r != 0 ? r
-                      : sb_bus_result(
-                                bus, sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len));
+        r = r != 0 ? r
+                   : sb_bus_result(
+                             bus, sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len));
+        return r != 0 ? r : sb_write_last_own(bus);
 }

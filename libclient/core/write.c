@@ -101,6 +101,17 @@ int sb_write_last(struct sb_bus *bus, const struct sb_write *how, uint64_t cut)
                 bus, cut, how && how->deadline_ns ? how->deadline_ns : SB_FOREVER);
 }
 
+/* The newest cut that a write may be in. A:clock. No stamp is above the clock. */
+static uint64_t write_newest(const struct sb_bus *bus)
+{
+        return sb_load_acquire(&bus->handle.segment.super->clock);
+}
+
+int sb_write_last_own(struct sb_bus *bus)
+{
+        return sb_write_last(bus, NULL, write_newest(bus));
+}
+
 int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns)
 {
         const struct sb_segment *segment = &bus->handle.segment;
@@ -340,9 +351,7 @@ int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
                 return SB_E_DETACHED;
         if (!sb_durable_is_logged(&bus->handle.segment))
                 return SB_E_NOT_DURABLE;
-        /* A:clock. No stamp is above the clock. */
-        return sb_write_wait_durable(
-                bus, sb_load_acquire(&bus->handle.segment.super->clock), deadline_ns);
+        return sb_write_wait_durable(bus, write_newest(bus), deadline_ns);
 }
 
 uint64_t sb_durable(const struct sb_bus *bus)

@@ -22,6 +22,9 @@ int sb_write_open(const struct sb_bus *bus);
 /* Behind the write, which is in @cut: wait until it is durable, if @how or the bus asks for that.
  * Return: 0; SB_E_TIMED_OUT, SB_E_NOT_DURABLE, SB_E_DETACHED, -EINTR: it is visible. */
 int sb_write_last(struct sb_bus *bus, const struct sb_write *how, uint64_t cut);
+/* The same behind a write of the bus's own keys, which has no @how, and of which the cut is not
+ * known. */
+int sb_write_last_own(struct sb_bus *bus);
 /* Wait until @cut is durable, or the deadline. Return: as above. */
 int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns);
 

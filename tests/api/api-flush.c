@@ -173,6 +173,40 @@ static void test_strict_is_said_by_bus_by_write_and_by_transaction(void)
         END();
 }
 
+static void test_marks_and_rules_of_a_strict_bus_are_durable_when_their_calls_return(void)
+{
+        struct sb_rule all = {.size = sizeof(all), .kind = SB_KEEP_ALL};
+        struct sb_rule newest = {.size = sizeof(newest), .kind = SB_KEEP_NEWEST}, found;
+        uint64_t cut = 0, found_cut = 0;
+
+        CHECK(begin("strict"));
+        CHECK_EQ(sb_mark(bus, b("mark"), &cut), 0);
+        CHECK(kill_all_and_serve("strict"));
+        CHECK_EQ(sb_mark_find(bus, b("mark"), &found_cut), 0);
+        CHECK_EQ(found_cut, cut);
+        CHECK_EQ(sb_keep(bus, b("key"), SB_PREFIX, &all), 0);
+        CHECK(kill_all_and_serve("strict"));
+        CHECK_EQ(sb_kept(bus, b("key"), SB_PREFIX, &found), 0);
+        CHECK_EQ(found.kind, SB_KEEP_ALL);
+        CHECK_EQ(sb_mark_drop(bus, b("mark")), 0);
+        CHECK(kill_all_and_serve("strict"));
+        CHECK_EQ(sb_mark_find(bus, b("mark"), &found_cut), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_keep(bus, b("key"), SB_PREFIX, &newest), 0);
+        CHECK(kill_all_and_serve("strict"));
+        CHECK_EQ(sb_kept(bus, b("key"), SB_PREFIX, &found), SB_E_NOT_FOUND);
+        /* One that cannot become durable says so, and is there. */
+        CHECK(break_disk(true));
+        cut = 0;
+        CHECK_EQ(sb_mark(bus, b("mark"), &cut), SB_E_NOT_DURABLE);
+        CHECK_EQ(sb_mark_find(bus, b("mark"), &found_cut), 0);
+        CHECK_EQ(found_cut, cut);
+        CHECK_EQ(sb_keep(bus, b("key"), SB_PREFIX, &all), SB_E_NOT_DURABLE);
+        CHECK_EQ(sb_kept(bus, b("key"), SB_PREFIX, &found), 0);
+        CHECK(break_disk(false));
+        CHECK(WAIT(sb_flush(bus, UINT64_MAX) == 0));
+        END();
+}
+
 static void test_a_wait_for_the_disk_ends_at_its_deadline_and_what_was_written_stays_visible(void)
 {
         uint64_t cut = 0;
@@ -344,6 +378,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_a_flush_has_all_that_was_written_before_it);
         RUN(test_strict_is_said_by_bus_by_write_and_by_transaction);
+        RUN(test_marks_and_rules_of_a_strict_bus_are_durable_when_their_calls_return);
         RUN(test_a_wait_for_the_disk_ends_at_its_deadline_and_what_was_written_stays_visible);
         RUN(test_trouble_with_the_disk_is_told_to_all_that_wait_and_ends);
         RUN(test_strict_writers_that_wait_share_one_write_to_the_disk);
