@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,6 +83,12 @@ static int main_keep_streams(void)
                 if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
                         return -1;
         return 0;
+}
+
+/* What agentd makes it uses again, whatever umask it was started with. */
+static void main_keep_own_bits(void)
+{
+        umask(umask(0) & 0077);
 }
 
 /* Whether /proc shows this process, and so those that attach: their deaths are told apart by what
@@ -182,6 +189,7 @@ int main(int argc, char **argv)
 
         if (main_keep_streams())
                 return SB_EXIT_FAILURE;
+        main_keep_own_bits();
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
         if (!main_sees_processes() || !main_can_serve() || main_choose_fault())

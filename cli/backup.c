@@ -475,6 +475,8 @@ static struct backup *backup_new(struct cli *cli, const char *command)
         backup->command = command;
         backup->logged.directory_fd = backup->directory_fd = -1;
         backup->lock_fd = backup->bus_lock_fd = -1;
+        /* What is made is read again, whatever umask agentctl was started with. */
+        umask(umask(0) & 0077);
         return backup;
 }
 

@@ -132,6 +132,10 @@ static int start_open_log(struct start *start)
         if (start->log_fd < 0 || fstat(start->log_fd, &status) < 0)
                 return -errno;
         start->log_from = status.st_size;
+        /* Of one that is new the umask may have taken bits, and the next start is to write there.
+         */
+        if (!status.st_size && (status.st_mode & 0600) != 0600)
+                (void)fchmod(start->log_fd, 0600);
         return 0;
 }
 

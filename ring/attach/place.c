@@ -321,18 +321,35 @@ bool sb_place_ending(pid_t pid)
         return len >= 2 && text[0] == '0' && text[1] == ' ';
 }
 
+/* Makes a directory above, unless it is there. A umask that takes bits from the owner does not keep
+ * the next one from being made in it. Return: 0, -errno. */
+static int place_make_above(const char *path)
+{
+        struct stat status;
+
+        if (mkdir(path, 0755) < 0)
+                return errno == EEXIST ? 0 : -errno;
+        if (stat(path, &status) < 0)
+                return -errno;
+        if ((status.st_mode & 0700) == 0700)
+                return 0;
+        return chmod(path, (status.st_mode & 07777) | 0700) < 0 ? -errno : 0;
+}
+
 int sb_place_make(const struct sb_place *place)
 {
         char path[SB_PLACE_MAX];
         size_t len = strlen(place->directory);
+        int r;
 
         memcpy(path, place->directory, sizeof(path));
         for (size_t i = 1; i < len; i++) {
                 if (path[i] != '/')
                         continue;
                 path[i] = 0;
-                if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                        return -errno;
+                r = place_make_above(path);
+                if (r)
+                        return r;
                 path[i] = '/';
         }
         if (mkdir(path, 0711) < 0) {
