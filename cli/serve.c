@@ -140,6 +140,11 @@ static void serve_say_not_started(int r, const char *directory)
                         "read-only, and agentd writes there",
                         directory);
                 break;
+        case -EACCES:
+                cli_say("cannot start agentd on %s: this user may not write there, or not into %s "
+                        "there, to which agentd appends its lines, or not run agentd",
+                        directory, SB_PLACE_LOG);
+                break;
         case -EISDIR:
                 cli_say("cannot start agentd on %s: %s there is a directory, and agentd writes its "
                         "lines into a file of that name: move it away",

@@ -121,21 +121,34 @@ static int start_open_notify(struct start *start)
         return 0;
 }
 
+/* The next start is to write into a log that is new: the umask may have taken bits from its mode,
+ * and a process of root's gives it to the directory's owner, whose bus agentd will not serve for
+ * it. */
+static void start_give_log(const struct start *start)
+{
+        struct stat directory;
+
+        (void)fchmod(start->log_fd, 0600);
+        if (!geteuid() && !stat(start->directory, &directory) && directory.st_uid)
+                (void)!fchown(start->log_fd, directory.st_uid, directory.st_gid);
+}
+
 /* Open the log, and note where it ends now. Return: 0, -errno. */
 static int start_open_log(struct start *start)
 {
+        const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
         char path[SB_PLACE_MAX + 16];
         struct stat status;
 
         snprintf(path, sizeof(path), "%s/" SB_PLACE_LOG, start->directory);
-        start->log_fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+        start->log_fd = open(path, flags | O_EXCL, 0600);
+        if (start->log_fd >= 0)
+                start_give_log(start);
+        else if (errno == EEXIST)
+                start->log_fd = open(path, flags, 0600);
         if (start->log_fd < 0 || fstat(start->log_fd, &status) < 0)
                 return -errno;
         start->log_from = status.st_size;
-        /* Of one that is new the umask may have taken bits, and the next start is to write there.
-         */
-        if (!status.st_size && (status.st_mode & 0600) != 0600)
-                (void)fchmod(start->log_fd, 0600);
         return 0;
 }
 
