@@ -11,6 +11,7 @@
 #include "cli/moments.h"
 #include "cli/shell.h"
 #include "shm/layout/reserved.h"
+#include "shm/layout/superblock.h"
 
 /* Read --timeout. Without it there is no deadline. Return: 0, or CLI_USAGE after a message. */
 static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
@@ -116,18 +117,36 @@ static int watch_set_number(const char *name, uint64_t number)
         return setenv(name, text, 1) == 0 ? 0 : -ENOMEM;
 }
 
+/* The key, as it is and in base64. A word of the environment ends at a byte 0: a key that has one
+ * would be taken for another, and stands there in base64 alone. Return: 0, -ENOMEM; -EIO: no bus
+ * has that key. */
+static int watch_set_key(struct sb_bytes key)
+{
+        char text[SB_KEY_LEN_MAX + 1], base64[SB_KEY_LEN_MAX / 3 * 4 + 8];
+        FILE *out = stdout, *to;
+        int r;
+
+        if (key.len > SB_KEY_LEN_MAX)
+                return -EIO;
+        to = fmemopen(base64, sizeof(base64), "w");
+        if (!to)
+                return -ENOMEM;
+        stdout = to;
+        cli_print_base64(key);
+        stdout = out;
+        if (fclose(to) != 0 || setenv("STATEBUS_KEY_BASE64", base64, 1) != 0)
+                return -ENOMEM;
+        memcpy(text, key.data, key.len);
+        text[key.len] = 0;
+        r = strlen(text) == key.len ? setenv("STATEBUS_KEY", text, 1) : unsetenv("STATEBUS_KEY");
+        return r == 0 ? 0 : -ENOMEM;
+}
+
 /* Say in the environment of a command what it is run for. Return: 0, -ENOMEM. */
 static int watch_set_environment(const struct watched *watched, const struct sb_guard *change)
 {
-        char *key = mi_malloc(change->key.len + 1);
-        int r;
+        int r = watch_set_key(change->key);
 
-        if (!key)
-                return -ENOMEM;
-        memcpy(key, change->key.data, change->key.len);
-        key[change->key.len] = 0; /* behind a byte 0 in the key the command sees no more of it */
-        r = setenv("STATEBUS_KEY", key, 1) == 0 ? 0 : -ENOMEM;
-        mi_free(key);
         if (r == 0 && setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1) != 0)
                 r = -ENOMEM;
         if (r == 0)
