@@ -153,7 +153,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment_set_limits(&segment);
         segment.bucket_count = segment.geometry.bucket_count;
         segment_find_unlogged(&segment);
-        segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
+        segment.blocks_span =
+                ((uint64_t)segment.geometry.unit_count << segment.unit_shift) - SB_BLOCK_MIN;
         segment.values_end =
                 segment.geometry.size - sizeof(struct sb_version) - SB_TRAILER_TXN -
                 (segment.key_len_max < SB_KEY_WORDS ? SB_KEY_WORDS : segment.key_len_max);

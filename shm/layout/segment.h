@@ -44,7 +44,8 @@ struct sb_segment {
         uint64_t seed;
         uint64_t bucket_count;
         uint32_t unlogged_levels;
-        uint64_t blocks_span; /* a block begins within [units_at, units_at + blocks_span] */
+        uint64_t blocks_span; /* a block begins within [units_at, units_at + blocks_span]; behind
+                                 the last unit there may be bytes that are in none */
         uint64_t values_end;  /* a version is inside, whatever its key, if its offset and its
                                  value's length together are this or less */
         uint32_t unit_shift;
@@ -149,9 +150,8 @@ static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t
 static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
 {
         offset = sb_once(offset);
-        if (SB_UNLIKELY(offset - segment->geometry.units_at >
-                                segment->geometry.size - segment->geometry.units_at - 64 ||
-                        (offset & 15)))
+        if (SB_UNLIKELY(
+                    offset - segment->geometry.units_at > segment->blocks_span || (offset & 15)))
                 return NULL;
         return segment->base + offset;
 }

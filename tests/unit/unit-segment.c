@@ -187,13 +187,15 @@ static uint64_t step_of(uint64_t at, uint64_t low, uint64_t size)
 static void test_only_a_whole_header_in_the_units_is_at_an_offset(void)
 {
         const struct sb_segment *s = &writer.segment;
-        uint64_t size, low;
+        uint64_t size, low, end;
 
         CHECK(make_bus(1 << 20));
         size = s->geometry.size;
         low = s->geometry.units_at;
-        for (uint64_t at = 0; at < size + 200; at += step_of(at, low, size)) {
-                bool block = at >= low && at <= size - 64 && !(at % 16);
+        end = low + (uint64_t)s->geometry.unit_count * s->geometry.unit_size;
+        CHECK(end < size); /* behind the last unit there is some more */
+        for (uint64_t at = 0; at < size + 200; at += step_of(at, low, end)) {
+                bool block = at >= low && at <= end - 64 && !(at % 16);
 
                 CHECK_EQ(sb_block_at(s, at) == s->base + at, block);
                 CHECK_EQ(!!sb_block_at(s, at), block);
@@ -241,11 +243,12 @@ static void test_a_version_is_a_keys_only_if_all_of_it_lies_inside(void)
 {
         const struct sb_segment *s = &writer.segment;
         struct sb_version *version;
-        uint64_t left;
+        uint64_t left, last;
 
         CHECK(make_bus(1 << 20));
-        left = 160;
-        version = sb_version_at(s, s->geometry.size - left);
+        last = s->geometry.units_at + s->blocks_span;
+        left = s->geometry.size - last;
+        version = sb_version_at(s, last);
         CHECK(version);
         memcpy(version->bytes, "key", 3);
         left -= sizeof(*version) + 3;
@@ -259,7 +262,7 @@ static void test_a_version_is_a_keys_only_if_all_of_it_lies_inside(void)
         CHECK(sb_version_is(s, version, "key", 3));
         version->shape = SB_SHAPE(left - 7, 3, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, 1);
         CHECK(!sb_version_is(s, version, "key", 3));
-        version->shape = SB_SHAPE(0, 2047, SB_VERSION_VALUE, 1);
+        version->shape = SB_SHAPE(left, 2047, SB_VERSION_VALUE, 1);
         CHECK(!sb_version_fits(s, version));
         version->shape = UINT64_MAX;
         CHECK(!sb_version_fits(s, version));
