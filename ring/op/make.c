@@ -5,13 +5,15 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/keys/index.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/upkeep/key.h"
 
-/* Other processes remove the key each time that it is made. */
+/* Each further round means that another process removed the key that was just made, under this
+ * pin. So many mean that the segment is damaged. */
 #ifndef SB_MAKE_ROUNDS_MAX
 #define SB_MAKE_ROUNDS_MAX 1024u
 #endif
@@ -36,9 +38,12 @@ int sb_make_key(
         int r = 0;
 
         sb_pin(handle);
-        /* Bound: result. The caller does not find the key, and begins again. */
-        while (!r && rounds++ < SB_MAKE_ROUNDS_MAX &&
-                !sb_key_find(handle, key, key_len, hash, &spot)) {
+        while (!r && !sb_key_find(handle, key, key_len, hash, &spot)) {
+                /* Bound: damage. A key that has a node, and no cell that a search finds. */
+                if (rounds++ == SB_MAKE_ROUNDS_MAX) {
+                        sb_damage_note(handle);
+                        break;
+                }
                 r = sb_key_take_supplies(handle, key_len, also, &supplies);
                 if (r)
                         break;

@@ -246,6 +246,12 @@ static void test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer(void)
         world_drop(&world);
 }
 
+static int set_the_key(void *argument, struct sb_txn *txn)
+{
+        (void)argument;
+        return sb_txn_set(txn, b("key"), b("value"));
+}
+
 static void test_a_key_without_its_cell_is_eio_for_a_write(void)
 {
         BEGIN();
@@ -253,6 +259,7 @@ static void test_a_key_without_its_cell_is_eio_for_a_write(void)
         sb_store_relaxed(cell_of("key"), 0);
         CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), -EIO);
         CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
+        CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, set_the_key, NULL, NULL), -EIO);
         END();
 }
 
