@@ -87,33 +87,39 @@ static bool restore_is_end(int r)
 }
 
 /* Go on to the next key; at the end the guard is not held. Return: 0, or as sb_scan_next(). */
-static int restore_step(struct sb_scan *scan, struct sb_guard *guard)
+static int restore_step(struct sb_bus *bus, struct sb_scan *scan, struct sb_guard *guard)
 {
         int r;
 
         sb_guard_release(guard);
         r = sb_scan_next(scan, guard);
+        /* As in sb_bus_txn_delete_shown(): the length is what the version says. */
+        if (r == 0 && guard->key.len - 1 >= bus->handle.segment.key_len_max) {
+                sb_guard_release(guard);
+                return -EIO;
+        }
         if (r == SB_E_LAPPED)
                 sb_guard_release(guard);
         return restore_is_end(r) ? 0 : r;
 }
 
-static int restore_between(struct sb_txn *txn, struct sb_scan *nows, struct sb_scan *thens)
+static int restore_between(
+        struct sb_bus *bus, struct sb_txn *txn, struct sb_scan *nows, struct sb_scan *thens)
 {
         struct sb_guard now = {0}, then = {0};
         struct sb_guard none = {0};
-        int r = restore_step(nows, &now);
+        int r = restore_step(bus, nows, &now);
 
         if (r == 0)
-                r = restore_step(thens, &then);
+                r = restore_step(bus, thens, &then);
         while (r == 0 && (now.bus || then.bus)) {
                 int which = restore_order(&now, &then);
 
                 r = restore_shown(txn, which <= 0 ? &now : &none, which >= 0 ? &then : &none);
                 if (r == 0 && which <= 0)
-                        r = restore_step(nows, &now);
+                        r = restore_step(bus, nows, &now);
                 if (r == 0 && which >= 0)
-                        r = restore_step(thens, &then);
+                        r = restore_step(bus, thens, &then);
         }
         sb_guard_release(&now);
         sb_guard_release(&then);
@@ -129,7 +135,7 @@ static int restore_all(void *argument, struct sb_txn *txn)
 
         if (r == 0)
                 r = sb_scan_open(wish->bus, txn, wish->key, &nows);
-        return r != 0 ? r : restore_between(txn, nows, thens);
+        return r != 0 ? r : restore_between(wish->bus, txn, nows, thens);
 }
 
 /* What a state is restored under; fault RESTORE_BLIND: nothing looks at what was read. */

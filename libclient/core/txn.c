@@ -335,10 +335,8 @@ int sb_bus_txn_delete_shown(struct sb_txn *txn, const struct sb_guard *guard)
         /* The length is what the version's shape says, and in a damaged segment that may be more
          * than a key has. */
         if (guard->key.len - 1 >= txn->bus->handle.segment.key_len_max &&
-                !SB_FAULT(SHOWN_KEY_UNASKED)) {
-                sb_damage_note(&txn->bus->handle);
-                return -EIO;
-        }
+                !SB_FAULT(SHOWN_KEY_UNASKED))
+                return -EIO; /* not noted as well: the next call would answer that, too */
         /* A version has a revision: the key has a value at the cut, the scan has noted it, and the
          * write set does not have it. */
         if (guard->rev != 0)
