@@ -271,6 +271,28 @@ static void test_a_signal_ends_the_wait_for_memory(void)
         END();
 }
 
+/* It is the next wait for a change that it ends. */
+static void test_an_interrupt_does_not_end_the_wait_for_memory(void)
+{
+        static const char value[1000];
+        struct sb_write how = {.size = sizeof(how)};
+        unsigned count;
+        char text[32];
+
+        BEGIN();
+        count = fill(sizeof(value));
+        CHECK(count != UINT32_MAX);
+        sb_interrupt(bus);
+        how.deadline_ns = now_ns() + 20000000;
+        CHECK_EQ(sb_set(bus, key_of(count, text), (struct sb_bytes){value, sizeof(value)}, &how,
+                         NULL),
+                SB_E_FULL);
+        CHECK(now_ns() >= how.deadline_ns);
+        CHECK_EQ(sb_wait(bus, 0), -EINTR);
+        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+        END();
+}
+
 static void test_guards_hold_their_memory_and_give_it_back(void)
 {
         struct sb_guard guards[20] = {0};
@@ -616,6 +638,7 @@ int main(int argc, char **argv)
         RUN(test_a_write_waits_a_second_for_memory_unless_told_otherwise);
         RUN(test_a_write_that_waits_gets_the_memory_that_another_makes);
         RUN(test_a_signal_ends_the_wait_for_memory);
+        RUN(test_an_interrupt_does_not_end_the_wait_for_memory);
         RUN(test_guards_hold_their_memory_and_give_it_back);
         RUN(test_a_get_that_finds_no_guard_word_holds_up_no_memory);
         RUN(test_a_full_bus_says_so_within_the_deadline_and_one_slice_of_a_sweep);
