@@ -21,10 +21,22 @@ static uint64_t wal_finish_used_bytes(const struct sb_wal_log *log)
         return used * segment->geometry.unit_size;
 }
 
+/* Whether the files have more than two copies of the bus, what --checkpoint-bytes lets come behind
+ * each, and a file that is begun behind each of them. Then copies did not come to their end: each
+ * log begins a file, and was stopped soon. */
+static bool wal_finish_is_long(const struct sb_wal_log *log, uint64_t used)
+{
+        return log->writer && sb_wal_writer_bytes(log->writer) / 2 >
+                                      used + log->config->checkpoint_bytes + SB_WAL_FILE_SIZE;
+}
+
 bool sb_wal_finish_begin(struct sb_wal_log *log)
 {
-        log->last = !log->nameless && log->sequence && log->grown >= LEAST_BYTES &&
-                    log->grown > wal_finish_used_bytes(log) && !SB_FAULT(LAST_COPY_LEFT_OUT);
+        uint64_t used = wal_finish_used_bytes(log);
+        bool saves = log->grown >= LEAST_BYTES && log->grown > used;
+
+        log->last = !log->nameless && log->sequence && (saves || wal_finish_is_long(log, used)) &&
+                    !SB_FAULT(LAST_COPY_LEFT_OUT);
         return log->last;
 }
 

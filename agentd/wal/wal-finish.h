@@ -1,6 +1,8 @@
 /*
  * A copy of the bus at a clean end of its log, where that is less to write than a start would have
- * to read otherwise: the changes since the last copy are more bytes than the bus has.
+ * to read otherwise: the changes since the last copy are more bytes than the bus has. Also where
+ * the log has more files than two copies of the bus have to keep: only a copy lets them go, and
+ * where agentd is stopped right behind each start, no other one comes to its end.
  *
  * It is a copy as any other (wal-log.h), in large pieces, for no writer is there any more. Between
  * two of them it can be left: what was written of it counts for nothing, and the log is as good as
