@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "agentd/life.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -41,6 +42,11 @@ void sb_life_hold(struct sb_superblock *super, enum sb_life_role role)
         /* The word is listed before it is written, so that no death goes unseen. Relaxed: only the
          * value matters. */
         sb_store_relaxed(word, (uint32_t)gettid());
+}
+
+int sb_life_try(void)
+{
+        return syscall(SYS_set_robust_list, &head, sizeof(head)) < 0 ? -errno : 0;
 }
 
 void sb_life_let_go(void)

@@ -23,6 +23,7 @@
 
 #include "agentd/config.h"
 #include "agentd/engine.h"
+#include "agentd/life.h"
 #include "agentd/log.h"
 #include "agentd/supervisor.h"
 #include "agentd/wal/wal-recover.h"
@@ -127,6 +128,13 @@ static bool main_can_serve(void)
                 return false;
         }
         close(pidfd);
+        r = sb_life_try();
+        if (r) {
+                sb_log("this system does not tell clients of agentd's end (set_robust_list: %s): a "
+                       "filter of system calls hides it",
+                        strerror(-r));
+                return false;
+        }
         r = sb_os_register();
         if (r)
                 sb_log("this system has no membarrier of the kind that is needed (%s): Linux 4.16 "

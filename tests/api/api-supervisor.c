@@ -580,7 +580,8 @@ static void test_on_a_system_that_lacks_a_call_it_ends_and_names_it(void)
                 uint32_t call;
                 const char *says;
         } cases[] = {{SYS_membarrier, "this system has no membarrier"},
-                {SYS_pidfd_open, "this system cannot watch processes"}};
+                {SYS_pidfd_open, "this system cannot watch processes"},
+                {SYS_set_robust_list, "this system does not tell clients of agentd's end"}};
         struct daemon daemon;
 
         if (prctl(PR_GET_SECCOMP) < 0)
