@@ -150,6 +150,11 @@ static void serve_say_not_started(int r, const char *directory)
                         "lines into a file of that name: move it away",
                         directory, SB_PLACE_LOG);
                 break;
+        case -ELOOP:
+                cli_say("cannot start agentd on %s: %s there is a symbolic link, and agentd writes "
+                        "through none: move it away. Or that path is a circle of links",
+                        directory, SB_PLACE_LOG);
+                break;
         default:
                 cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
         }
