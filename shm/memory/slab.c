@@ -397,8 +397,8 @@ static void slab_give_up(struct sb_handle *handle, uint32_t unit)
 }
 
 /* After an operation that took more slabs than the list holds: give up all owned units out of which
- * no slab cache is filled. */
-static void slab_give_up_all(struct sb_handle *handle)
+ * no slab cache is filled. What the list had is another client's by now, perhaps. */
+static void slab_give_up_rest(struct sb_handle *handle)
 {
         uint32_t unit;
 
@@ -411,7 +411,6 @@ static void slab_give_up_all(struct sb_handle *handle)
                         !sb_window_has(handle, unit))
                         slab_give_up(handle, unit);
         }
-        handle->slabs.exhausted_count = 0;
         handle->slabs.exhausted_many = false;
 }
 
@@ -451,10 +450,10 @@ static void slab_release_classes(struct sb_handle *handle, bool leave)
 
 void sb_slab_settle_some(struct sb_handle *handle)
 {
-        if (SB_UNLIKELY(handle->slabs.exhausted_many))
-                slab_give_up_all(handle);
         while (SB_UNLIKELY(handle->slabs.exhausted_count))
                 slab_give_up(handle, handle->slabs.exhausted[--handle->slabs.exhausted_count]);
+        if (SB_UNLIKELY(handle->slabs.exhausted_many))
+                slab_give_up_rest(handle);
         /* The reserve is there for all clients: none keeps a part of it for later. */
         if (SB_UNLIKELY(handle->slabs.tombstones.unit != NO_UNIT))
                 slab_release(handle, &handle->slabs.tombstones);
