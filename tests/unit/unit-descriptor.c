@@ -63,8 +63,9 @@ static void test_hostile_lengths_are_no_descriptor(void)
                 uint64_t at = segment->geometry.units_at + 16 * draw(1000), left, len;
 
                 if (!draw(3)) /* near the end */
-                        at = segment->geometry.size - 64 - 16 * draw(60);
-                if (at + sizeof(*commit) > segment->geometry.size) {
+                        at = segment->geometry.units_at + segment->blocks_span + 64 - 16 * draw(60);
+                if (at > segment->geometry.units_at + segment->blocks_span ||
+                        at + sizeof(*commit) > segment->geometry.size) {
                         CHECK(!sb_descriptor_at(segment, at));
                         continue;
                 }

@@ -235,7 +235,7 @@ static void test_a_key_that_is_not_on_its_side_ends_a_walk_and_is_damage(void)
 static void test_a_node_with_a_length_that_cannot_be_has_no_key_and_is_behind_all(void)
 {
         struct sb_node *node, *last;
-        uint64_t end;
+        uint64_t at, room;
 
         CHECK(begin(1 << 20));
         node = make_text("key");
@@ -250,14 +250,15 @@ static void test_a_node_with_a_length_that_cannot_be_has_no_key_and_is_behind_al
         CHECK(!sb_node_key(&writer.segment, node).bytes);
         node->key_len = (uint16_t)writer.segment.key_len_max;
         CHECK(sb_node_key(&writer.segment, node).bytes);
-        /* Just before the segment's end: what fits is a key, one byte more is none. */
-        end = writer.segment.geometry.size;
-        last = sb_node_at(&writer.segment, end - SB_BLOCK_MIN);
+        /* At the last place of a block: a key that ends within the segment is one. */
+        at = writer.segment.geometry.units_at + writer.segment.blocks_span;
+        room = writer.segment.geometry.size - at - sizeof(*last);
+        last = sb_node_at(&writer.segment, at);
         CHECK(last);
-        last->key_len = SB_BLOCK_MIN - sizeof(*last);
-        CHECK(sb_node_key(&writer.segment, last).bytes);
-        last->key_len++;
-        CHECK(!sb_node_key(&writer.segment, last).bytes);
+        for (uint32_t len = 1; len <= writer.segment.key_len_max; len++) {
+                last->key_len = (uint16_t)len;
+                CHECK_EQ(!!sb_node_key(&writer.segment, last).bytes, len <= room);
+        }
         unmake_bus();
 }
 
