@@ -93,8 +93,9 @@ static int restore_step(struct sb_bus *bus, struct sb_scan *scan, struct sb_guar
 
         sb_guard_release(guard);
         r = sb_scan_next(scan, guard);
-        /* As in sb_bus_txn_delete_shown(): the length is what the version says. */
-        if (r == 0 && guard->key.len - 1 >= bus->handle.segment.key_len_max) {
+        /* As in sb_bus_txn_delete_shown(): the lengths are what the version says. */
+        if (r == 0 && (guard->key.len - 1 >= bus->handle.segment.key_len_max ||
+                              guard->value.len > bus->handle.segment.value_len_max)) {
                 sb_guard_release(guard);
                 return -EIO;
         }

@@ -263,24 +263,28 @@ static void test_a_key_without_its_cell_is_eio_for_a_write(void)
         END();
 }
 
-/* A version says that its key is longer than keys are. */
-static void test_a_range_with_a_key_that_is_too_long_is_eio_for_a_restore(void)
+/* A version says that its key, or its value, is longer than these are. */
+static void test_a_range_with_lengths_that_no_key_has_is_eio_for_a_restore(void)
 {
-        struct sb_version *version;
-        uint64_t cut, count;
+        for (uint32_t value = 0; value < 2; value++) {
+                struct sb_version *version;
+                uint64_t cut, count;
 
-        BEGIN();
-        CHECK_EQ(sb_set(bus, b("k1"), b("value"), NULL, NULL), 0);
-        CHECK_EQ(sb_mark(bus, b("mark"), &cut), 0);
-        CHECK_EQ(sb_set(bus, b("k2"), b("value"), NULL, NULL), 0);
-        version = sb_version_at(
-                &bus->handle.segment, sb_load_relaxed(cell_of("k2")) & SB_OFFSET_MASK);
-        version->shape = SB_SHAPE(5, 2000, SB_VERSION_VALUE, 1);
-        CHECK_EQ(sb_delete_range(bus, NULL, b("k"), none, SB_PREFIX, NULL, &count), -EIO);
-        CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
-        CHECK_EQ(sb_restore(bus, b("k"), SB_PREFIX, cut, NULL), -EIO);
-        CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
-        END();
+                BEGIN();
+                CHECK_EQ(sb_set(bus, b("k1"), b("value"), NULL, NULL), 0);
+                CHECK_EQ(sb_set(bus, b("k2"), b("value"), NULL, NULL), 0);
+                version = sb_version_at(
+                        &bus->handle.segment, sb_load_relaxed(cell_of("k2")) & SB_OFFSET_MASK);
+                version->shape =
+                        SB_SHAPE(value ? MIB + 1 : 5, value ? 2 : 2000, SB_VERSION_VALUE, 1);
+                CHECK_EQ(sb_mark(bus, b("mark"), &cut), 0);
+                CHECK_EQ(sb_delete_range(bus, NULL, b("k"), none, SB_PREFIX, NULL, &count),
+                        value ? 0 : -EIO);
+                CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
+                CHECK_EQ(sb_restore(bus, b("k"), SB_PREFIX, cut, NULL), -EIO);
+                CHECK_EQ(sb_set(bus, b("beside 2"), b("value"), NULL, NULL), 0);
+                END();
+        }
 }
 
 /* A version with lengths that reach behind the segment; or its cell leads to another key's. */
@@ -326,6 +330,6 @@ int main(int argc, char **argv)
         RUN(test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_scan_gives_no_key_that_is_damaged);
         RUN(test_a_key_without_its_cell_is_eio_for_a_write);
-        RUN(test_a_range_with_a_key_that_is_too_long_is_eio_for_a_restore);
+        RUN(test_a_range_with_lengths_that_no_key_has_is_eio_for_a_restore);
         return test_end();
 }
