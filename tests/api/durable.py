@@ -36,8 +36,8 @@ class Durable:
         atexit.register(self.end)  # a test that fails leaves it running
 
     def end(self):
-        if self.process and self.process.poll() is None:
-            self.kill_all()
+        while self.process and (self.process.poll() is None or self.pids()):
+            self.signal_all(signal.SIGKILL)  # again and again: some start others
 
     def start(self, *options, mode=None, size='8M'):
         """Return: whether it became ready; what it said is in said."""
@@ -86,25 +86,29 @@ class Durable:
         assert within(20, lambda: len(self.pids()) == 4), self.pids()
         return self.pids()
 
+    def signal_all(self, number):
+        """Return: those that were there."""
+        pids = list(self.pids().values())
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:  # a log ends with its engine, or by itself
+                pass
+        return pids
+
     def kill_while_it_starts(self):
         """All of them, with those that come meanwhile. What it said is in said."""
         while self.process.poll() is None or self.pids():
-            for pid in self.pids().values():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self.signal_all(signal.SIGKILL)
         self.said = self.process.stderr.read()
 
     def kill_all(self):
         """At once: none of them has time for anything."""
-        pids = self.pids().values()
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        pids = self.signal_all(signal.SIGSTOP)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:  # the log ends with its engine
+            except ProcessLookupError:
                 pass
         if self.process:
             self.process.wait(timeout=60)
