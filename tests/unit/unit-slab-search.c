@@ -84,6 +84,32 @@ static void test_in_a_fuller_bus_it_serves_at_once(void)
         unmake_bus();
 }
 
+/* What moves out of the way of a large value would else take the units that such values need. */
+static void test_what_moves_goes_where_it_is_dense(void)
+{
+        CHECK(begin(1 << 20, 0));
+        CHECK(fill(4));
+        CHECK(clear_some(0, 1));
+        writer.window.moves = true;
+        CHECK_EQ(unit_taken(), 0);
+        writer.window.moves = false;
+        unmake_bus();
+}
+
+static void test_a_search_of_the_reserve_takes_no_other_unit(void)
+{
+        uint32_t unit;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK(fill(4));
+        CHECK(clear_some(0, EACH / 2));
+        unit = sb_slab_search(&writer, SB_UNIT_VERSIONS, sb_unit_class(&writer.segment, SIZE),
+                SB_SLABS_FRESH, true);
+        CHECK(unit != SB_SLAB_NO_UNIT && unit >= units_for_all());
+        sb_unit_give_up(&writer, unit);
+        unmake_bus();
+}
+
 /* Nodes cannot move: what is free among them is used first, however little. */
 static void test_a_slab_of_nodes_never_waits(void)
 {
@@ -175,6 +201,8 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_slab_with_little_room_waits_while_units_are_free);
         RUN(test_in_a_fuller_bus_it_serves_at_once);
+        RUN(test_what_moves_goes_where_it_is_dense);
+        RUN(test_a_search_of_the_reserve_takes_no_other_unit);
         RUN(test_a_slab_of_nodes_never_waits);
         RUN(test_a_full_bus_has_no_unit_left);
         RUN(test_each_slab_gets_its_turn);
