@@ -11,7 +11,6 @@
 #include "ring/op/make.h"
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
-#include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/keys/index.h"

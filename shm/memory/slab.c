@@ -17,7 +17,6 @@
 #include "shm/memory/slab-search.h"
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
-#include "shm/memory/vacancy.h"
 #include "shm/memory/window.h"
 
 #define NO_UNIT     SB_SLAB_NO_UNIT
