@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,9 @@ static void be_writer(unsigned number)
                 if (r)
                         traced_complain("writer %u: %s", number, text_of(r));
                 table->done[number] = count;
+                /* Beside an engine that is stepped it would only take the processor. */
+                if (number == WALKER && table->steps)
+                        sb_os_linux.pause(NULL, 50000);
         }
         _exit(1);
 }
@@ -133,22 +137,38 @@ static bool await_writers(unsigned first, unsigned end, uint64_t writes)
         return !*traced_complaint;
 }
 
-/* So many instructions, as long as none of them waits. */
-static void step_some(pid_t pid, uint64_t steps)
+/* So many instructions. The first one may be a call that waits, for others that stand meanwhile; at
+ * the next call the process stands before it is made, and stepping ends. */
+static void step_here(pid_t pid, uint64_t steps)
 {
         int status = 0;
 
-        while (steps-- > 0) {
+        for (uint64_t step = 0; step < steps; step++) {
                 unsigned looks = 0;
 
                 if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) < 0)
                         return;
-                while (waitpid(pid, &status, __WALL | WNOHANG) == 0)
+                while (waitpid(pid, &status, step ? __WALL : __WALL | WNOHANG) == 0)
                         if (++looks > 20000)
                                 return;
                 if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP || status >> 16)
                         return;
         }
+}
+
+/* On one processor: a step is then a switch to the other one and back, and wakes no processor. */
+static void step_some(pid_t pid, uint64_t steps)
+{
+        cpu_set_t before, here;
+
+        (void)sched_getaffinity(0, sizeof(before), &before);
+        CPU_ZERO(&here);
+        CPU_SET((unsigned)sched_getcpu(), &here);
+        (void)sched_setaffinity(0, sizeof(here), &here);
+        (void)sched_setaffinity(pid, sizeof(here), &here);
+        step_here(pid, steps);
+        (void)sched_setaffinity(pid, sizeof(before), &before);
+        (void)sched_setaffinity(0, sizeof(before), &before);
 }
 
 static uint64_t draw_below(uint64_t below)
