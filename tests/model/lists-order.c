@@ -60,7 +60,7 @@ static const struct world_case order_cases[] = {
         {"branch: check over one that is younger", {START_ALL, {OPS(CHECK), OPS(DELETE_B, MEMORY, SET_B), OPS(DELETE_B, MEMORY, MEMORY)},
                 .setup_by = 1, .slots = 3, .focus = FOCUS_INDEX}, 3, 2},
         {"branch: check beside two that go", {START_BOTH_DELETED, {OPS(WORK), OPS(DELETE_C, WORK), OPS(CHECK)},
-                .forked = true, .focus = FOCUS_INDEX}, 3, 3},
+                .forked = true, .focus = FOCUS_INDEX}, 3, 3, .costly = true},
         {"branch: check beside one that is used again", {START_BOTH_DELETED, {OPS(WORK, MEMORY, SET_B), OPS(CHECK)},
                 .focus = FOCUS_MEMORY}, 2, 2},
         /* What kills leave: the sweep and the reaper work beside others. */
