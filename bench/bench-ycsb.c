@@ -87,7 +87,7 @@ static struct contender contenders[] = {
 };
 #define CONTENDERS (sizeof(contenders) / sizeof(*contenders))
 
-static const struct disk_way way = {.waits = false, .pipeline = 1};
+static struct disk_way way = {.waits = false, .pipeline = 1};
 static struct choice *choices;
 static uint64_t slice_ns = 500000000;
 static uint32_t records = 200000, rounds = ROUNDS_MAX, workers = 2;
@@ -409,6 +409,7 @@ static bool take_options(int argc, char **argv, int *ret)
                 } else if (option == 'o') {
                         only = optarg;
                 } else if (option == 'q') {
+                        way.small = true;
                         records = 2000;
                         rounds = 1;
                         slice_ns = 20000000;

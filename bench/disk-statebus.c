@@ -24,10 +24,9 @@ struct access {
 
 static void *statebus_begin(const char *directory, const struct disk_way *way)
 {
-        static const char *options[] = {"--size", "3G", "--clients", "64", NULL};
+        const char *options[] = {"--size", way->small ? "64M" : "3G", "--clients", "64", NULL};
         char *bus = malloc(400);
 
-        (void)way;
         if (!bus)
                 return NULL;
         snprintf(bus, 400, "%s/statebus", directory);

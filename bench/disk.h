@@ -15,6 +15,7 @@
 struct disk_way {
         bool waits;        /* for the disk, with each write */
         uint32_t pipeline; /* so many sets go out together; 1: each waits for its answer */
+        bool small;        /* it will hold a few thousand keys: no gigabytes of memory for them */
 };
 
 struct disk_peer {
