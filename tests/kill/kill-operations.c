@@ -81,7 +81,6 @@ int main(int argc, char **argv)
         RUN(test_killed_at_every_instruction_each_operation_is_whole_or_nothing);
         RUN(test_killed_later_than_others_went_on_each_operation_is_whole_or_nothing);
         RUN(test_reaper_killed_at_every_instruction_is_finished_by_the_next);
-        TEST_NOTE("kill: points %llu, distinct images %llu", (unsigned long long)runs_total.points,
-                (unsigned long long)runs_total.images);
+        runs_note("kill");
         return test_end();
 }

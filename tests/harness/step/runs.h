@@ -8,12 +8,28 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/harness/step/trial.h"
 
 typedef bool runs_trial(const struct step_scenario *scenario, struct trial_report *report);
 
 static struct trial_report runs_total;
+
+/* Of the total: in scenarios with names that begin so. */
+static struct {
+        const char *name;
+        uint64_t points;
+} runs_parts[] = {{"log: ", 0}, {"watch: ", 0}, {"prefix: ", 0}};
+
+static inline void runs_note(const char *what)
+{
+        printf("# %s: points %llu", what, (unsigned long long)runs_total.points);
+        for (size_t i = 0; i < sizeof(runs_parts) / sizeof(*runs_parts); i++)
+                printf("%s%s%llu", i ? ", " : " (", runs_parts[i].name,
+                        (unsigned long long)runs_parts[i].points);
+        printf("), distinct images %llu\n", (unsigned long long)runs_total.images);
+}
 
 static inline bool runs_one(
         runs_trial *trial, const char *what, const struct step_scenario *scenario)
@@ -27,6 +43,9 @@ static inline bool runs_one(
                 printf("# %s: %s: points %llu, distinct images %llu, resumed %llu\n", what,
                         scenario->name, (unsigned long long)report.points,
                         (unsigned long long)report.images, (unsigned long long)report.branches);
+        for (size_t i = 0; i < sizeof(runs_parts) / sizeof(*runs_parts); i++)
+                if (!strncmp(scenario->name, runs_parts[i].name, strlen(runs_parts[i].name)))
+                        runs_parts[i].points += report.points;
         runs_total.points += report.points;
         runs_total.images += report.images;
         runs_total.branches += report.branches;
