@@ -93,10 +93,26 @@ static uint32_t write_durability(const struct sb_bus *bus, const struct sb_write
                                                                                       : SB_BATCHED;
 }
 
+/* Behind a write: whether the bus is served still. Where it is not, the log may have taken its last
+ * cut before the write's stamp, and a stop that loses nothing must not lose a write that answered
+ * 0.
+ * Return: 0, SB_E_DETACHED. */
+static inline __attribute__((always_inline)) int write_served(const struct sb_bus *bus)
+{
+        const struct sb_superblock *super = bus->handle.segment.super;
+
+        /* Relaxed: a stamp above the last cut is of a clock that was loaded behind that cut, and
+         * the state was stored before it. Fault STOP_UNSEEN: not asked. */
+        return SB_LIKELY(sb_load_relaxed(&super->state) & SB_SEGMENT_SERVING) ||
+                               SB_FAULT(STOP_UNSEEN)
+                       ? 0
+                       : SB_E_DETACHED;
+}
+
 int sb_write_last(struct sb_bus *bus, const struct sb_write *how, uint64_t cut)
 {
         if (SB_LIKELY(write_durability(bus, how) != SB_STRICT))
-                return 0;
+                return write_served(bus);
         return sb_write_wait_durable(
                 bus, cut, how && how->deadline_ns ? how->deadline_ns : SB_FOREVER);
 }
@@ -307,7 +323,7 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
                 return -EINVAL;
         if (SB_LIKELY(
                     write_short(bus, SB_OP_ANY_REV, key, value, how, ret_rev) == SB_OVERWRITE_DONE))
-                return 0;
+                return write_served(bus);
         SB_USE(bus, sb_set(bus, key, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
         return write_apply(bus, &write, key, value, how, ret_rev);
@@ -323,7 +339,7 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
                 return -EINVAL;
         done = write_short(bus, expected_rev, key, value, how, ret_rev);
         if (SB_LIKELY(done == SB_OVERWRITE_DONE))
-                return 0;
+                return write_served(bus);
         if (done == SB_OVERWRITE_CONFLICT)
                 return SB_E_CONFLICT;
         SB_USE(bus, sb_cas(bus, key, expected_rev, value, how, ret_rev));

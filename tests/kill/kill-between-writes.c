@@ -1,8 +1,10 @@
 /*
  * A write that comes between two instructions of an operation which only marks what it meets: a
  * cell that gets a flag, a version that is held no longer (tests/kill/race.h). What the write did
- * stays.
+ * stays. And the other way round, a stop of the bus that comes between two instructions of a write.
  */
+#include "libclient/core/bus.h"
+#include "libclient/statebus.h"
 #include "ring/log/batch.h"
 #include "ring/op/commit.h"
 #include "ring/op/keep.h"
@@ -18,10 +20,13 @@
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/step/story.h"
 #include "tests/kill/race.h"
 
 #define ALL   SB_RULE_WORD(SB_RULE_ALL, 0)
 #define DEPTH 8u
+
+static unsigned char space[2][1 << 16] __attribute__((aligned(64))); /* of handles */
 
 static bool newest_is(uint64_t rev, const char *value)
 {
@@ -116,7 +121,7 @@ static uint32_t logged; /* revisions of the key, as bits */
 static bool log_take(const struct sb_batch_entry *entry, void *context)
 {
         (void)context;
-        if (entry->key_len == 3 && !memcmp(entry->key, "key", 3))
+        if (entry->key_len >= 3 && !memcmp(entry->key, "key", 3))
                 logged |= 1u << entry->rev;
         return true;
 }
@@ -186,13 +191,107 @@ static void test_what_the_first_mark_keeps_is_logged_wherever_a_batch_comes_in_b
 
         CHECK(race_all(&race) > 10);
         free(batch_space);
+        batch_space = NULL;
+}
+
+/* ---- a stop ---- */
+
+static const struct sb_word32 living = {1};
+static struct sb_bus bus;
+static struct sb_bytes stopped_key; /* a short one goes the long way, here: SB_OVERWRITE_MIN */
+static const struct sb_bytes stopped_value = {"a value", 8};
+static uint64_t rev_before, rev_behind;
+static int answer;
+
+/* A bus of the public calls, of which a log has all. The client has blocks to build in. */
+static bool begin_stoppable(void)
+{
+        bool good = begin_with_log();
+
+        memset(space, 0, sizeof(space));
+        bus = (struct sb_bus){0};
+        sb_bus_init(&bus, &living, &reader.segment, reader.slot, reader.generation, space[0]);
+        scene_heap_begin(&scene, scene.running);
+        for (uint32_t i = 0; i < 8; i++) {
+                good &= !sb_set(&bus, stopped_key, stopped_value, NULL, &rev_before);
+                sb_work_all(&bus.handle, true);
+        }
+        good &= log_once();
+        logged = 0;
+        rev_behind = 0;
+        return good;
+}
+
+static void set_key(void *context)
+{
+        (void)context;
+        answer = sb_set(&bus, stopped_key, stopped_value, NULL, &rev_behind);
+}
+
+static void cas_key(void *context)
+{
+        (void)context;
+        answer = sb_cas(&bus, stopped_key, rev_before, stopped_value, NULL, &rev_behind);
+}
+
+static void delete_key(void *context)
+{
+        (void)context;
+        answer = sb_delete(&bus, stopped_key, SB_ANY_REV, NULL, &rev_behind);
+}
+
+static void commit_key(void *context)
+{
+        struct sb_txn *txn = NULL;
+
+        (void)context;
+        answer = sb_txn_begin(&bus, SB_SNAPSHOT, &txn);
+        if (answer == 0)
+                answer = sb_txn_set(txn, stopped_key, stopped_value);
+        if (answer == 0)
+                answer = sb_txn_commit(txn, NULL);
+        rev_behind = rev_before + 1;
+        sb_txn_end(txn);
+}
+
+/* As the supervisor does, and the log when it is told to end. */
+static void stop_and_log(void)
+{
+        sb_store_relaxed(&writer.segment.super->state, SB_SEGMENT_REPLACED);
+        broken |= !log_once();
+}
+
+/* What answered 0 is in the last batch, or there was no stop. */
+static bool answered_write_is_logged(void)
+{
+        if (answer == 0)
+                return rev_behind == rev_before + 1 && (!came || logged >> rev_behind & 1);
+        return came && answer == SB_E_DETACHED;
+}
+
+static void test_a_write_that_answered_0_is_in_the_last_batch_wherever_the_bus_is_stopped(void)
+{
+        static void (*const calls[])(void *context) = {set_key, cas_key, delete_key, commit_key};
+        static const struct sb_bytes keys[] = {{"key", 3}, {"key of a short way", 18}};
+
+        for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(*calls); i++) {
+                const struct race race = {.begin = begin_stoppable,
+                        .operation = calls[i / 2],
+                        .beside = stop_and_log,
+                        .right = answered_write_is_logged};
+
+                stopped_key = keys[i % 2];
+                CHECK(race_all(&race) > 10);
+        }
+        free(batch_space);
+        batch_space = NULL;
 }
 
 /* ---- what a transaction held ---- */
 
 #define SIZE (1u << 18)
 
-static unsigned char *copy, space[2][1 << 16] __attribute__((aligned(64)));
+static unsigned char *copy;
 /* In the copy: the writer, and a client that is pinned when the other one is killed. */
 static struct sb_handle other, pinned;
 static uint32_t kills, dated;
@@ -301,6 +400,7 @@ int main(int argc, char **argv)
         fault_from_environment();
         RUN(test_a_write_beside_the_beginning_of_a_watch_stays);
         RUN(test_what_the_first_mark_keeps_is_logged_wherever_a_batch_comes_in_between);
+        RUN(test_a_write_that_answered_0_is_in_the_last_batch_wherever_the_bus_is_stopped);
         RUN(test_a_write_beside_the_making_of_a_key_that_has_a_rule_stays);
         RUN(test_what_a_killed_commit_wrote_and_others_replaced_keeps_its_grace_period);
         return test_end();

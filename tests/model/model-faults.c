@@ -380,6 +380,7 @@ static const struct {
         {SB_FAULT_OWN_AT_MARKS, "tests/api/api-faults"},
         {SB_FAULT_OWN_UNANNOUNCED, "tests/api/api-faults"},
         {SB_FAULT_MARK_UNANNOUNCED, "tests/kill/kill-between-faults"},
+        {SB_FAULT_STOP_UNSEEN, "tests/kill/kill-between-faults"},
         {SB_FAULT_INSPECT_UNANSWERED, "tests/unit/unit-faults"},
         {SB_FAULT_SCAN_RUN_OF_ALL, "tests/api/api-faults"},
         {SB_FAULT_OLDER_COPY_DROPPED, "tests/api/api-faults"},
