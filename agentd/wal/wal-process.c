@@ -55,9 +55,17 @@ static struct sb_word32 wal_process_stop;
 static struct sb_word32 wal_process_stop_at_once; /* told twice */
 static const struct sb_segment *wal_process_segment;
 
+/* Told to stop by the engine, which does it when the bus is not served any more. While it is, the
+ * signal is another process's, mostly one for all of agentd's: a log that ended by it would end
+ * before the last writes, and the engine take that for the end it asked for. */
 static void wal_process_hear(int signal)
 {
         (void)signal;
+        /* Relaxed: the engine's signal comes behind the store of the state. Fault STOPS_FOR_ANY:
+         * not asked. */
+        if (sb_load_relaxed(&wal_process_segment->super->state) & SB_SEGMENT_SERVING &&
+                !SB_FAULT(STOPS_FOR_ANY))
+                return;
         /* R:stop > A:stop. Before the wake. */
         if (sb_exchange_full(&wal_process_stop, 1))
                 sb_exchange_full(&wal_process_stop_at_once, 1); /* R:stop > A:stop. */

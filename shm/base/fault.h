@@ -161,6 +161,7 @@
         X(LOG_PAIR_TORN, "the log is killed where it says half of which batch has a cut")          \
         X(WRITES_UNREFUSED, "a client does not ask whether the bus takes writes")                  \
         X(STOP_UNSEEN, "a write does not look behind itself whether the bus is served still")      \
+        X(STOPS_FOR_ANY, "the log ends by any SIGTERM, also while the bus is served")              \
         X(REMOVED_UNSAID, "of a delete that waits, no queue hears that its key goes")              \
         X(LOST_UNHEARD, "what went for want of memory before it was listed is not counted")        \
         X(MARK_UNANNOUNCED, "the log hears of the first mark behind its cut")                      \

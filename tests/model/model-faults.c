@@ -370,6 +370,7 @@ static const struct {
         {SB_FAULT_LOG_PAIR_TORN, "tests/api/api-faults"},
         {SB_FAULT_LOG_PAIR_EARLY, "tests/api/api-faults"},
         {SB_FAULT_WRITES_UNREFUSED, "tests/api/api-faults"},
+        {SB_FAULT_STOPS_FOR_ANY, "tests/api/api-faults"},
         {SB_FAULT_SCAN_RUN_KEPT, "tests/api/api-faults"},
         {SB_FAULT_FIND_NODE_UNASKED, "tests/unit/unit-faults"},
         {SB_FAULT_REMOVED_UNSAID, "tests/api/api-faults"},
