@@ -314,17 +314,16 @@ static bool engine_tick(struct sb_engine *engine)
         return more;
 }
 
-/* Send a signal on to the supervisor, which decides what it means. Where that is dead by now, this
- * process is the supervisor soon, and finds the signal again. */
+/* Send a signal on to the supervisor, which decides what it means. Where that is dead by now, or
+ * dies before it has read the signal, this process is the supervisor soon, and finds it again. */
 static void engine_forward_signal(struct sb_engine *engine)
 {
-        struct pollfd supervisor = {.fd = engine->supervisor->self_fd, .events = POLLIN};
         struct signalfd_siginfo info;
 
-        while (read(engine->supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-                (void)syscall(SYS_pidfd_send_signal, supervisor.fd, SIGTERM, NULL, 0);
-        if (poll(&supervisor, 1, 0) == 1)
-                (void)kill(getpid(), SIGTERM); /* blocked: it waits */
+        while (read(engine->supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+                (void)syscall(SYS_pidfd_send_signal, engine->supervisor->self_fd, SIGTERM, NULL, 0);
+                engine->sent_on = true;
+        }
 }
 
 /* Whether the supervisor said stop. A channel that is hung up says nothing: the supervisor's pidfd
@@ -367,6 +366,8 @@ static enum sb_engine_end engine_dispatch(
                         return SB_ENGINE_STOPPED;
                 break;
         case SB_EVENT_SUPERVISOR:
+                if (engine->sent_on)
+                        (void)kill(getpid(), SIGTERM); /* blocked: it waits */
                 return SB_ENGINE_SUPERVISOR_DIED;
         case SB_EVENT_CONNECTION:
                 sb_accept_ready(engine, index);

@@ -81,6 +81,7 @@ struct sb_engine {
         /* There was no descriptor for another connection, so the engine does not listen until the
          * next tick. */
         bool deaf;
+        bool sent_on;    /* a signal to stop, to the supervisor */
         int log_fd;      /* pidfd of the log, a child of this process; or -1 */
         pid_t log_pid;   /* of that one */
         uint64_t log_ns; /* when to start another */

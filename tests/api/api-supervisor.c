@@ -320,6 +320,40 @@ static void test_a_signal_to_stop_is_not_lost_with_the_supervisor(void)
         }
 }
 
+/* Whether a SIGTERM waits for the process. */
+static bool has_pending(pid_t pid)
+{
+        unsigned long long signals = 0;
+        char path[32], line[128];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+        file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file))
+                if (sscanf(line, "ShdPnd: %llx", &signals) == 1)
+                        break;
+        if (file)
+                fclose(file);
+        return signals >> (SIGTERM - 1) & 1;
+}
+
+/* The engine has sent it on, and the supervisor dies before it reads it. */
+static void test_nor_is_one_that_the_engine_has_sent_on(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        kill(daemon.pid, SIGSTOP);
+        kill(daemon_engine(&attachment), SIGTERM);
+        CHECK(WAIT(has_pending(daemon.pid)));
+        kill(daemon.pid, SIGKILL);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+        CHECK(WAIT(sb_attach_lost(&daemon.place, &attachment.segment)));
+        sb_attach_unmap(&attachment);
+}
+
 /* Go on with a process until it is about to make a call of this number, and kill it there. Return:
  * whether it came to that. */
 static bool kill_at_call(pid_t pid, uint64_t number)
@@ -608,6 +642,7 @@ int main(int argc, char **argv)
         RUN(test_an_engine_and_its_children_are_killed_while_they_look);
         RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
         RUN(test_a_signal_to_stop_is_not_lost_with_the_supervisor);
+        RUN(test_nor_is_one_that_the_engine_has_sent_on);
         RUN(test_a_stop_goes_on_when_the_supervisor_is_killed_in_it);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
