@@ -33,11 +33,26 @@ if 'SB_IO' in os.environ:
 NASTY = b'\x1b[31m\x07\x9b\\\n\r\t\xff\xc3\xa9\x7f'
 
 
+def run_with(command, data, **how):
+    """As subprocess.run(), with these bytes as standard input: many of them by a file, for Python fills a pipe by 4 KiB a call."""
+    if len(data) <= 1 << 16:
+        return subprocess.run(command, input=data, capture_output=True, **how)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return subprocess.run(command, stdin=file, capture_output=True, **how)
+
+
 def crash_in(said):
     """Return: the line of agentd's by which an engine or a log ended by itself, or a sanitizer's; another one takes the place, so no
     client need notice. None: there is none. SIGKILL is a test's doing."""
     line = re.search(r'.*(was ended by signal (?!9 )|ended with status (?!137;)|runtime error|Sanitizer).*', said)
     return line and line[0]
+
+
+def is_printable(said):
+    """Return: whether it is ASCII, and has no control character but line feeds."""
+    return not said.translate(None, bytes(range(32, 127)) + b'\n')
 
 
 class Ended:
@@ -56,11 +71,11 @@ class Bus:
             assert started.code == 0 and started.out == b'', started
 
     def run(self, *arguments, before=(), stdin=b'', env=None):
-        ended = subprocess.run([AGENTCTL, '-b', self.directory, *before, *arguments], input=stdin, capture_output=True,
-                               timeout=60, env={**os.environ, 'STATEBUS_AGENTD': AGENTD, **(env or {})})
+        ended = run_with([AGENTCTL, '-b', self.directory, *before, *arguments], stdin, timeout=60,
+                         env={**os.environ, 'STATEBUS_AGENTD': AGENTD, **(env or {})})
         ended = Ended(ended.returncode, ended.stdout, ended.stderr)
         # No raw byte reaches the terminal in any case, but those of a value that get was asked for.
-        assert all(32 <= byte < 127 or byte == 10 for byte in ended.err), ended
+        assert is_printable(ended.err), ended
         return ended
 
     def on_terminal(self, *arguments):
@@ -85,7 +100,7 @@ class Bus:
     def json(self, *arguments, code=0, before=()):
         ended = self.run('-o', 'json', *arguments, before=before)
         assert ended.code == code, ended
-        assert all(32 <= byte < 127 or byte == 10 for byte in ended.out), ended
+        assert is_printable(ended.out), ended
         return [json.loads(line) for line in ended.out.splitlines()]
 
     def close(self):

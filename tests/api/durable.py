@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from agentctl import AGENTCTL, AGENTD, crash_in, expect, lives
+from agentctl import AGENTCTL, AGENTD, crash_in, expect, lives, run_with
 
 PATIENCE = int(os.environ.get('SB_API_PATIENCE_MS', 60000)) / 1000  # less where agentd is broken on purpose
 
@@ -55,7 +55,7 @@ class Durable:
                 return None
 
     def run(self, *arguments, stdin=b''):
-        ended = subprocess.run([AGENTCTL, '-b', self.directory, *arguments], input=stdin, capture_output=True, timeout=PATIENCE)
+        ended = run_with([AGENTCTL, '-b', self.directory, *arguments], stdin, timeout=PATIENCE)
         ended.code, ended.out, ended.err = ended.returncode, ended.stdout, ended.stderr
         return ended
 
@@ -73,11 +73,13 @@ class Durable:
             try:
                 with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
                     name = file.read().strip()
+                if not name.startswith('agentd'):
+                    continue
                 with open(f'/proc/{pid}/cmdline', 'rb') as file:
                     of_this = self.directory.encode() in file.read().split(b'\0')
             except OSError:
                 continue
-            if of_this and name.startswith('agentd') and lives(pid):
+            if of_this and lives(pid):
                 found[name] = int(pid)
         return found
 
