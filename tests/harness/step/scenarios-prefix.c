@@ -14,6 +14,18 @@
 #define OTHER_SLEEPS DO(OTHER, PREFIX, SOME), DO(OTHER, WATCH_NEXT, SOME), DO(OTHER, SLEEP)
 /* Time goes on: the engine's turns, and a write that no watcher is told of. */
 #define ENGINE_TURNS DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1), DO(ENGINE, SET, K(0), V(23, 30))
+/* One more hint, and the first half of them gives way to the next. Of six changes the watch has
+ * listed, it has given two. */
+#define HALF_OVER                                                                                  \
+        THREE_KEYS, DO(OTHER, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10)),                       \
+                DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(16, 10)),                  \
+                DO(OTHER, SET, K(0), V(17, 10)), DO(OTHER, SET, K(0), V(18, 10)),                  \
+                DO(OTHER, SET, K(0), V(14, 10)), DO(OTHER, WATCH_NEXT, ALL),                       \
+                DO(OTHER, WATCH_NEXT, ALL), DO(OTHER, SET, K(0), V(15, 10)),                       \
+                DO(OTHER, SET, K(1), V(16, 10)), DO(OTHER, SET, K(1), V(16, 10)),                  \
+                DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(15, 10))
+/* A watch that ends. The engine's sweep does not come. */
+#define ASK_SWEEP DO(OTHER, PREFIX, SOME, W(1)), DO(OTHER, WATCH_CLOSE, SOME, W(1))
 
 const struct step_scenario step_scenarios_prefix[] = {
         {.name = "prefix: open",
@@ -116,15 +128,16 @@ const struct step_scenario step_scenarios_prefix[] = {
                 .others = {ENGINE_TURNS}},
         {.name = "prefix: set, with which half of the hints are over",
                 SCENE_FLAGS,
-                .setup = {THREE_KEYS, DO(OTHER, PREFIX, ALL), DO(OTHER, SET, K(0), V(14, 10)),
-                        DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(16, 10)),
-                        DO(OTHER, SET, K(0), V(17, 10)), DO(OTHER, SET, K(0), V(18, 10)),
-                        DO(OTHER, SET, K(0), V(14, 10)), DO(OTHER, WATCH_NEXT, ALL),
-                        DO(OTHER, WATCH_NEXT, ALL), DO(OTHER, SET, K(0), V(15, 10)),
-                        DO(OTHER, SET, K(1), V(16, 10)), DO(OTHER, SET, K(1), V(16, 10)),
-                        DO(OTHER, SET, K(0), V(15, 10)), DO(OTHER, SET, K(0), V(15, 10))},
+                .setup = {HALF_OVER},
                 .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10)),
                         DO(SUBJECT, SET, K(1), V(32, 10))},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, SET, K(0), V(21, 12)),
+                        DO(OTHER, SET, K(1), V(22, 12)), DO(OTHER, WORK, .len = 1)}},
+        /* Each writer looks at what it wrote, and builds in what went of what was listed. */
+        {.name = "prefix: set, with which half of the hints are over, and a sweep is asked for",
+                SCENE_FLAGS,
+                .setup = {HALF_OVER, ASK_SWEEP},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10))},
                 .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, SET, K(0), V(21, 12)),
                         DO(OTHER, SET, K(1), V(22, 12)), DO(OTHER, WORK, .len = 1)}},
         {.name = "prefix: open one that drops",
