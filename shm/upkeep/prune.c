@@ -306,8 +306,13 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         !(sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) &&
                         prune_is_awaited(handle, version, stamp, newer, &watched->floor))
                         verdict = WATCHED;
-                if (verdict == GOES)
+                if (verdict == GOES) {
+                        look->more = look->most && look->taken == look->most;
+                        if (SB_UNLIKELY(look->more))
+                                return true;
                         r = prune_unlink(handle, holder, link, version);
+                        look->taken += r == UNLINKED;
+                }
                 if (r == CHANGED)
                         return false;
                 if (!aborted)
@@ -465,7 +470,7 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 node = head ? sb_node_at(&handle->segment, head->node) : NULL;
                 look->again = 0;
-                look->kept = look->ring = false;
+                look->kept = look->ring = look->more = false;
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return;
                 terms.start = (struct prune_start){0};

@@ -45,6 +45,9 @@ struct sb_prune_look {
                            look: the bound lies below it, or young cuts alone need it; 0: nothing */
         bool whole;     /* look at all for what goes; what was superseded before `since` and stays
                            is no answer */
+        uint32_t most;  /* the look takes out so many; 0: any number */
+        uint32_t taken; /* how many it took out, which is 0 at first */
+        bool more;      /* answer: the next one would go, too */
         bool kept;      /* answer: something else was kept that is superseded */
         bool ring; /* answer: the key's rule is worth a ring, and has none that is large enough */
 };

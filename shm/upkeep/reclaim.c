@@ -74,6 +74,32 @@ static void reclaim_fetch(const struct sb_handle *handle, uint32_t count)
         }
 }
 
+static uint64_t reclaim_look(struct sb_handle *handle, bool again);
+
+/* How many more blocks limbo takes. */
+static uint32_t reclaim_room(const struct sb_handle *handle)
+{
+        return SB_LIMBO_MAX - sb_limbo_waiting(handle);
+}
+
+/* Under a pin, which is another one afterwards: look at a chain. What watches of a prefix kept goes
+ * by the thousand at once, which is more than limbo takes: so limbo is emptied where it is full.
+ * Where that does not help, what it does not take is left to sweeps. */
+static void reclaim_prune(
+        struct sb_handle *handle, uint64_t cell_number, struct sb_prune_look *look)
+{
+        look->most = reclaim_room(handle);
+        sb_prune_look(handle, cell_number, &handle->horizon, look);
+        while (SB_UNLIKELY(look->more)) {
+                sb_unpin(handle);
+                reclaim_look(handle, handle->slot != 0);
+                sb_pin(handle);
+                look->taken = 0;
+                look->most = reclaim_room(handle) > SB_LIMBO_MAX / 4 ? reclaim_room(handle) : 0;
+                sb_prune_look(handle, cell_number, &handle->horizon, look);
+        }
+}
+
 /* One cell that is due: prune its chain, remove its key, and put it back if something in it waits
  * for the next horizon. Return: whether a version was kept for good, as far as this list goes. */
 static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pending, uint64_t young)
@@ -83,7 +109,7 @@ static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pend
                 .since = pending->since, .young = young, .whole = pending->whole};
         struct sb_pending again = *pending;
 
-        sb_prune_look(handle, pending->cell_number, horizon, &look);
+        reclaim_prune(handle, pending->cell_number, &look);
         if (SB_UNLIKELY(look.ring))
                 sb_prune_give_ring(handle, pending->cell_number);
         sb_key_try_remove(handle, pending->cell_number, horizon);
