@@ -265,7 +265,8 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
 __attribute__((cold)) void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 /* The same, and the way into the magazine, where some prefix is watched: its watchers are told, if
- * it is the key's, and the log is. Return: whether @old went into the magazine. */
+ * it is the key's, and the log is. Return: whether @old went into the magazine, and what was noted
+ * of other keys is not worth a look yet. */
 __attribute__((cold)) bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 

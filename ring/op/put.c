@@ -328,29 +328,31 @@ static __attribute__((noinline)) void put_outgrow(struct sb_handle *handle,
 }
 
 /* Behind the stamp, and before the note goes: a hint for each watched prefix of the key. Return:
- * whether what the write replaced stays for their readers. */
-static bool put_tell_prefixes(struct sb_handle *handle, const struct sb_version *version,
-        uint64_t cell_number, uint64_t stamp)
+ * what becomes of what the write replaced. */
+static enum sb_prefix_told put_tell_prefixes(struct sb_handle *handle,
+        const struct sb_version *version, uint64_t cell_number, uint64_t stamp)
 {
         uint64_t shape = sb_version_shape(&handle->segment, version);
 
         /* Fault HINT_PAST_NOTE: the note goes first. */
         if (SB_FAULT(HINT_PAST_NOTE))
                 sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
-        return !SB_FAULT(TELL_LEFT_OUT) &&
-               sb_prefix_tell(handle, version->bytes, SB_SHAPE_KEY_LEN(shape), cell_number, stamp);
+        return SB_FAULT(TELL_LEFT_OUT) ? SB_PREFIX_GOES
+                                       : sb_prefix_tell(handle, version->bytes,
+                                                 SB_SHAPE_KEY_LEN(shape), cell_number, stamp);
 }
 
 /* The log is told, if it has to be, and watchers of prefixes are. @replaced: the stamp of what the
  * write replaced. Return: as put_tell_prefixes(). Fault LOG_TOLD_LATE: the note goes first. */
-static bool put_attend(struct sb_handle *handle, const struct sb_version *version,
+static enum sb_prefix_told put_attend(struct sb_handle *handle, const struct sb_version *version,
         uint64_t replaced, uint64_t stamp, uint64_t cell_number)
 {
         if (SB_FAULT(LOG_TOLD_LATE))
                 sb_store_release(&handle->record->operation, 0); /* R:operation, too early. */
         sb_unlogged_tell(&handle->segment, cell_number, replaced);
-        return sb_prefix_any(&handle->segment) &&
-               put_tell_prefixes(handle, version, cell_number, stamp);
+        return sb_prefix_any(&handle->segment)
+                       ? put_tell_prefixes(handle, version, cell_number, stamp)
+                       : SB_PREFIX_GOES;
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
@@ -378,16 +380,22 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
 bool sb_overwrite_attend(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
+        uint64_t cell_number = sb_cell_number(&handle->segment, cell);
         /* A:stamp. */
-        if (put_attend(handle, version, sb_load_acquire(&old->stamp), stamp,
-                    sb_cell_number(&handle->segment, cell))) {
+        enum sb_prefix_told told =
+                put_attend(handle, version, sb_load_acquire(&old->stamp), stamp, cell_number);
+
+        if (told != SB_PREFIX_GOES) {
                 if (entry)
                         sb_magazine_vacate(handle, entry);
-                put_note_cell(handle, cell, stamp, false);
+                if (told == SB_PREFIX_STAYS)
+                        sb_prefix_leave(handle, cell_number, stamp);
+                else
+                        put_note_cell(handle, cell, stamp, false);
                 return false;
         }
         if (put_hold(handle, version, old, stamp, entry))
-                return true;
+                return !sb_limbo_pending_due(handle);
         sb_overwrite_later(handle, version, old, entry, cell, stamp);
         return false;
 }
@@ -423,6 +431,14 @@ static inline __attribute__((always_inline)) uint64_t put_replaced(const struct 
         return SB_FAULT(LOG_TOLD_EARLY) ? UINT64_MAX : sb_load_acquire(&old->stamp);
 }
 
+/* Whether all that the write replaced is a value that stays, and nothing else is to go. */
+static bool put_stays(
+        const struct attempt *attempt, const struct sb_version *old, enum sb_prefix_told told)
+{
+        return told == SB_PREFIX_STAYS && old == attempt->spot.head && sb_version_has_value(old) &&
+               attempt->write->kind == SB_VERSION_VALUE;
+}
+
 /* Installs the version over the head that was found. Return: 0, AGAIN, SB_E_CONFLICT,
  * SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int put_install(
@@ -431,7 +447,7 @@ static inline __attribute__((always_inline)) int put_install(
         const struct sb_op_write *write = attempt->write;
         struct sb_version *head = attempt->spot.head, *old = head,
                           *version = (struct sb_version *)(handle->segment.base + attempt->version);
-        bool awaited = false;
+        enum sb_prefix_told told = SB_PREFIX_GOES;
         uint64_t early, replaced;
 
         if (put_head_is_intent(handle, head)) {
@@ -468,17 +484,18 @@ static inline __attribute__((always_inline)) int put_install(
         ret->rev = version->rev;
         replaced = put_replaced(old);
         if (SB_UNLIKELY(sb_unlogged_or_watched(handle->segment.super, replaced)))
-                awaited =
-                        put_attend(handle, version, replaced, ret->cut, attempt->spot.cell_number);
+                told = put_attend(handle, version, replaced, ret->cut, attempt->spot.cell_number);
         if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {
                 put_outgrow(handle, version, attempt->entry, attempt->spot.cell, ret->cut);
                 attempt->look_again = old != head || write->kind == SB_VERSION_DELETED;
-        } else if (SB_LIKELY(old == head) && SB_LIKELY(!awaited)) {
+        } else if (SB_LIKELY(old == head) && SB_LIKELY(told == SB_PREFIX_GOES)) {
                 attempt->look_again =
                         !put_supersede(handle, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;
         } else {
-                attempt->look_again = true;
+                attempt->look_again = !put_stays(attempt, old, told);
+                if (!attempt->look_again)
+                        sb_prefix_leave(handle, attempt->spot.cell_number, ret->cut);
                 if (attempt->entry)
                         sb_magazine_vacate(handle, attempt->entry);
         }

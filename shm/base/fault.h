@@ -234,6 +234,8 @@
         X(AWAIT_EARLY, "a pruner asks them before it knows the stamp of the successor")            \
         X(GIVEN_UP_UNASKED, "a reader of a prefix does not ask what was given up meanwhile")       \
         X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
+        X(HINT_NOTED_ONCE, "a key of overwritten hints is not looked at again when more goes")     \
+        X(AWAITED_UNSWEPT, "what stays for a prefix is not noted, though a sweep may miss it")     \
         X(HINT_LAP_UNASKED, "a reader takes a later lap's hint for the one that it wants")         \
         X(LENGTHS_UNASKED, "a length is taken back from a watch that joined meanwhile")            \
         X(FORGOTTEN_UNSAID, "a key is removed, and a watch of before its delete cannot tell")      \

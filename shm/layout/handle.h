@@ -222,8 +222,19 @@ struct sb_commits {
         uint32_t aborted_waiting; /* own transactions of which intents lie in chains still */
 };
 
-/* What a whole sweep of the engine's found of watched prefixes. */
+#ifndef SB_PREFIX_NOTED
+#define SB_PREFIX_NOTED 128u /* power of two */
+#endif
+/* A cell that this handle noted for a row of hints (its block's offset) when that gave so much up:
+ * until it gives more up, another look at the cell finds nothing. Or for a sweep, the number of
+ * which `gone` is then. */
+struct sb_prefix_noted {
+        uint64_t cell_number, row, gone;
+};
+/* What a whole sweep of the engine's found of watched prefixes; and which cells were noted. */
 struct sb_prefixes {
+        struct sb_prefix_noted noted[SB_PREFIX_NOTED]; /* by the cell's number */
+        uint32_t noted_turn;
         bool sweeps, any;                    /* a sweep is under way; it met a watch */
         uint64_t state;                      /* when it began */
         uint64_t lengths[SB_PREFIX_LENGTHS]; /* the same */

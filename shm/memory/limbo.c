@@ -85,15 +85,14 @@ void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending)
                 same->last = pending->last;
 }
 
-/* Whether no sweep is asked for or under way. One that is may miss a chain that is written
- * meanwhile, for its newest version may come to lie where the sweep was already. */
-static bool limbo_is_swept(const struct sb_handle *handle)
+uint64_t sb_limbo_asked(const struct sb_handle *handle)
 {
         const struct sb_superblock *super = handle->segment.super;
+        uint64_t wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
 
-        /* A:sweep, both. */
-        return sb_load_acquire(&super->sweep_wanted) == sb_load_acquire(&super->swept) ||
-               SB_FAULT(LIMBO_IGNORES_SWEEPS);
+        /* A:sweep. */
+        return wanted == sb_load_acquire(&super->swept) || SB_FAULT(LIMBO_IGNORES_SWEEPS) ? 0
+                                                                                          : wanted;
 }
 
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
@@ -103,12 +102,12 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
                                        .since = stamp,
                                        .due = stamp,
                                        .last = stamp,
-                                       .whole = !limbo_is_swept(handle)});
+                                       .whole = sb_limbo_asked(handle) != 0});
 }
 
 void sb_limbo_moved(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
 {
-        if (!limbo_is_swept(handle))
+        if (sb_limbo_asked(handle))
                 sb_limbo_later(handle, cell_number, stamp);
 }
 

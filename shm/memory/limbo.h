@@ -49,6 +49,9 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
 /* The same where a sweep may miss the chain, because its newest version has moved: unless no sweep
  * is asked for or under way. */
 void sb_limbo_moved(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
+/* Which request for a sweep is not answered; 0: none. A sweep may miss a chain that is written
+ * meanwhile, for its newest version may come to lie where the sweep was already. */
+uint64_t sb_limbo_asked(const struct sb_handle *handle);
 /* Put back what was taken and is not due, or is to be looked at once more. */
 void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending);
 /* Ask for a sweep: some work stays behind that nothing else will find. */

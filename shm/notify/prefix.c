@@ -24,6 +24,10 @@
 
 #define LENGTH_BITS UINT64_C(0xffffffff)
 #define LENGTH_JOIN (UINT64_C(1) << 32)
+/* Places for one cell among those that say what was noted. */
+#define NOTED_PLACES 4u
+/* In them, where a cell was noted for a sweep: no block has this offset. */
+#define NOTED_SWEEP 1u
 
 uint32_t sb_prefix_key(const void *prefix, uint32_t prefix_len, unsigned char ret[SB_KEY_LEN_MAX])
 {
@@ -126,6 +130,50 @@ static bool prefix_walk_row(
 
 /* ---- telling ---- */
 
+/* Whether this handle noted the cell since the row gave up what it gives up now; if not, it has
+ * from now on, as far as there is a place for that: one of the few that the cell may have, if that
+ * one says nothing, or what the row gave up before; else, in turn, one that another row's cell has.
+ */
+static bool prefix_was_noted(struct sb_handle *handle, const struct sb_prefix_noted *now)
+{
+        struct sb_prefix_noted *places =
+                &handle->prefixes.noted[(now->cell_number * UINT64_C(0x9e3779b97f4a7c15) >> 32) %
+                                        (SB_PREFIX_NOTED / NOTED_PLACES) * NOTED_PLACES];
+        struct sb_prefix_noted *stale = &places[handle->prefixes.noted_turn++ % NOTED_PLACES];
+
+        for (uint32_t i = 0; i < NOTED_PLACES; i++) {
+                bool row = places[i].row == now->row, gone = places[i].gone == now->gone;
+
+                /* Fault HINT_NOTED_ONCE: what is given up is not compared. */
+                if (places[i].cell_number == now->cell_number && row &&
+                        (gone || SB_FAULT(HINT_NOTED_ONCE)))
+                        return true;
+                if ((row && !gone) || !places[i].row)
+                        stale = &places[i];
+        }
+        /* Of a row that has all of its places, some cells are noted each time. */
+        if (stale->row != now->row || stale->gone != now->gone)
+                *stale = *now;
+        return false;
+}
+
+/* A hint that named this cell was overwritten: the cell is to be looked at. If it was noted since
+ * the row gave up what it gives up now, that is to come, or was done: and what that look leaves, a
+ * watch of another row keeps, or a cut, or it is replaced behind the look. Then its own hint is
+ * overwritten later. */
+static void prefix_note_over(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t cell_number)
+{
+        const struct sb_prefix_noted now = {.cell_number = cell_number,
+                .row = sb_offset_of(&handle->segment, view->ring),
+                .gone = sb_hint_gone(view)};
+
+        if (prefix_was_noted(handle, &now))
+                sb_limbo_pass(handle);
+        else
+                sb_limbo_later(handle, cell_number, SB_STAMP_PLACEHOLDER);
+}
+
 /* Put a hint into a row, or into a queue that takes it. */
 static void prefix_hint(struct sb_handle *handle, const struct sb_ring_view *view,
         uint64_t cell_number, uint64_t stamp)
@@ -142,24 +190,43 @@ static void prefix_hint(struct sb_handle *handle, const struct sb_ring_view *vie
         /* Each process that fills a slot sees to what it overwrote: so no more is kept than the
          * ring names, and none walks over all of it. */
         if (over && sb_cell_at(&handle->segment, over))
-                sb_limbo_later(handle, over, SB_STAMP_PLACEHOLDER);
+                prefix_note_over(handle, view, over);
 }
 
-bool sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
+void sb_prefix_leave(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
+{
+        struct sb_prefix_noted now = {
+                .cell_number = cell_number, .row = NOTED_SWEEP, .gone = sb_limbo_asked(handle)};
+
+        /* One look at all of the chain answers a request. Fault AWAITED_UNSWEPT: none comes. */
+        if (now.gone && !SB_FAULT(AWAITED_UNSWEPT) && !prefix_was_noted(handle, &now))
+                sb_limbo_later(handle, cell_number, stamp);
+}
+
+/* Behind the hint: what the row says of what the change replaced. */
+static enum sb_prefix_told prefix_keeps(const struct sb_ring_view *row, uint64_t stamp)
+{
+        if (row->want_count)
+                return SB_PREFIX_ASKS;
+        return stamp > sb_hint_gone(row) ? SB_PREFIX_STAYS : SB_PREFIX_GOES;
+}
+
+enum sb_prefix_told sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint64_t cell_number, uint64_t stamp)
 {
+        enum sb_prefix_told told = SB_PREFIX_GOES, keeps;
         struct prefix_walk walk;
         struct sb_ring_view ring, row;
-        bool told = false;
 
         if (!prefix_walk_begin(handle, key, key_len, &walk))
-                return false;
+                return told;
         while (prefix_walk_next(handle, &walk, &ring)) {
-                told = true;
                 row = ring;
-                do
+                do {
                         prefix_hint(handle, &row, cell_number, stamp);
-                while (prefix_walk_row(handle, &walk, &row));
+                        keeps = prefix_keeps(&row, stamp);
+                        told = keeps > told ? keeps : told;
+                } while (prefix_walk_row(handle, &walk, &row));
                 /* Fault PREFIX_UNWOKEN: left out. */
                 if (!SB_FAULT(PREFIX_UNWOKEN))
                         sb_ring_wake(handle, &ring);
@@ -326,7 +393,9 @@ void sb_prefix_sweep_begin(struct sb_handle *handle)
         const struct sb_superblock *super = handle->segment.super;
         uint32_t i;
 
-        *prefixes = (struct sb_prefixes){.sweeps = handle->slot == 0};
+        prefixes->sweeps = handle->slot == 0;
+        prefixes->any = false;
+        memset(prefixes->used, 0, sizeof(prefixes->used));
         /* A:watcher, A:attention. Before the look at the rings. */
         prefixes->state = sb_load_acquire(&super->prefixes);
         for (i = 0; i < SB_PREFIX_LENGTHS; i++)

@@ -48,12 +48,19 @@ static inline bool sb_prefix_any(const struct sb_segment *segment)
         /* A:attention. */
         return (sb_load_acquire(&segment->super->attention) & SB_ATTENTION_PREFIXES) != 0;
 }
+/* What becomes of what a change replaced, as far as prefixes are watched: they do not keep it; a
+ * queue may, and its watch may be through with it; it stays in its chain until the hint of this
+ * change is overwritten. */
+enum sb_prefix_told { SB_PREFIX_GOES, SB_PREFIX_ASKS, SB_PREFIX_STAYS };
 /* The client's own change of this key, with this stamp: a hint for each watched prefix of it, and a
- * wake. What these rings keep no more is noted to be looked at again. Return: whether there was a
- * prefix: then what the change replaced stays in its chain. Cost: a lookup for each length that is
- * watched. */
-bool sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
+ * wake. What these rings keep no more is noted to be looked at again. Cost: a lookup for each
+ * length that is watched. */
+enum sb_prefix_told sb_prefix_tell(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint64_t cell_number, uint64_t stamp);
+/* Behind SB_PREFIX_STAYS, and under no key's flags: what the write replaced is left in its chain. A
+ * look finds nothing that goes before the hint of the write is overwritten, and the process that
+ * does that notes the cell. But a sweep that is asked for may miss the chain: then it is noted. */
+void sb_prefix_leave(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
 /* The same for a process that goes by the key's node: an owner of a transaction, a reaper. @stamp
  * 0: it does not know it. */
 void sb_prefix_tell_node(struct sb_handle *handle, struct sb_node *node, uint64_t stamp);

@@ -303,6 +303,8 @@ static const struct {
         const char *program;
 } elsewhere[] = {
         {SB_FAULT_RECLAIM_KEEPS_SLABS, "tests/unit/unit-faults"},
+        {SB_FAULT_HINT_NOTED_ONCE, "tests/unit/unit-faults"},
+        {SB_FAULT_AWAITED_UNSWEPT, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
         /* What a slow sweep takes for a block of before is free by its bit (memory/grace.c). */
         {SB_FAULT_WINDOW_EARLY, "tests/unit/unit-faults"},

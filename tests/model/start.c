@@ -16,6 +16,7 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/spare.h"
 #include "shm/mvcc/clock.h"
@@ -409,6 +410,9 @@ static void setup_past(void)
                         break;
                 case 'w':
                         sb_work_all(setup_handle(), true);
+                        break;
+                case 'k':
+                        sb_limbo_leave(setup_handle());
                         break;
                 case 'r':
                         world_prefix_start_read();

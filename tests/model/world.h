@@ -253,10 +253,10 @@ struct world_spec {
         uint8_t within;       /* of these: those that begin as A does */
         uint8_t drops;        /* of these, or of `watched`: they keep the first two, and drop */
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
-         * w: memory work; x: the cut of WAY_PAST is taken; r: the watches of prefixes read all; u:
-         * those of threads that do something end; j: a client has joined for a prefix as long as
-         * A's within, and was killed and reaped; l: the logs make a
-         * batch; f: one that fails */
+         * w: memory work; k: a sweep is asked for, so that what a write leaves is looked at; x: the
+         * cut of WAY_PAST is taken; r: the watches of prefixes read all; u: those of threads that
+         * do something end; j: a client has joined for a prefix as long as A's within, and was
+         * killed and reaped; l: the logs make a batch; f: one that fails */
         const char *past;
         /* a bit for each thread that has a log, which has all that the start state has without
          * `past` */

@@ -8,13 +8,17 @@
  */
 #include "shm/notify/prefix.h"
 #include "ring/op/prefix.h"
+#include "shm/base/hash.h"
 #include "shm/keys/index.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/reserved.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/clock.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/turn.h"
 #include "shm/upkeep/check.h"
@@ -365,12 +369,95 @@ static void test_no_watch_is_told_of_the_buss_own_keys(void)
         CHECK_EQ(open_watch("", &watch), 0);
         tail = sb_hint_tail(&watch.watch.ring);
         sb_pin(&writer);
-        CHECK(!sb_prefix_tell(&writer, own, sizeof(own) - 1, 1, 0));
+        CHECK_EQ(sb_prefix_tell(&writer, own, sizeof(own) - 1, 1, watch.cut + 1), SB_PREFIX_GOES);
         CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail);
-        CHECK(sb_prefix_tell(&writer, "k", 1, 1, 0));
+        CHECK_EQ(sb_prefix_tell(&writer, "k", 1, 1, watch.cut + 1), SB_PREFIX_STAYS);
         CHECK_EQ(sb_hint_tail(&watch.watch.ring), tail + 1);
+        /* What it began at, or before, no watch waits for. */
+        CHECK_EQ(sb_prefix_tell(&writer, "k", 1, 1, watch.cut), SB_PREFIX_GOES);
         sb_unpin(&writer);
         sb_op_prefix_end(&reader, &watch);
+        unmake_bus();
+}
+
+/* Versions in the chain of a key. */
+static uint64_t chain_len(const char *key)
+{
+        struct sb_version *version;
+        uint64_t count = 0;
+
+        sb_pin(&writer);
+        version = sb_find_newest(&writer, key, (uint32_t)strlen(key),
+                sb_hash_key(key, strlen(key), writer.segment.seed));
+        for (; version; count++)
+                version = sb_version_at(
+                        &writer.segment, sb_pin_load(&writer, &version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&writer);
+        return count;
+}
+
+/* Of few keys a half of the ring names much more than limbo takes. All of it goes with a look or
+ * two at each key, none of which asks for a sweep; and nothing goes before that. */
+static void test_what_a_ring_keeps_of_a_busy_key_goes_by_halves(void)
+{
+        enum { KEPT = 2 * SB_LIMBO_MAX, HALVES = 10 };
+        const uint32_t half = sb_hint_slots(KEPT) / 2;
+        char key[16];
+
+        for (uint32_t keys = 1; keys <= 16; keys *= 4) {
+                uint64_t asked, looks, cut = 0;
+
+                CHECK(make_bus(16 << 20));
+                CHECK_EQ(sb_op_prefix_begin(&reader, "k", 1, 3, KEPT, &watch), 0);
+                sb_op_prefix_let_go(&reader, &watch);
+                sb_work_all(&writer, true);
+                asked = sb_load_relaxed(&writer.segment.super->sweep_wanted);
+                looks = writer.limbo.pending_tail;
+                for (uint32_t n = 0; n < HALVES * half; n++) {
+                        snprintf(key, sizeof(key), "k%u", n % keys);
+                        CHECK_EQ(put(&writer, key, "v", 1), 0);
+                        cut = sb_clock_take_cut(&reader);
+                        if (n % half)
+                                continue;
+                        /* Whole halves, and what came since one began until the next batch. */
+                        CHECK(chain_len(key) * keys <= 3 * half + keys);
+                        CHECK(n < 2 * half || chain_len(key) * keys >= half);
+                }
+                CHECK(chain_len(key) * keys <= 2 * half + 2 * SB_PENDING_BATCH + keys);
+                CHECK(sb_hint_gone(&watch.row) < cut && sb_hint_gone(&watch.row) > cut - 3 * half);
+                /* Relaxed: one thread. */
+                CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), asked);
+                CHECK(writer.limbo.pending_tail - looks <= 4 * keys * HALVES);
+                unmake_bus();
+        }
+}
+
+/* A sweep has gone by the chain when a cut is closed that it was kept for. */
+static void test_a_write_below_a_watched_prefix_looks_for_a_sweep_that_may_miss_it(void)
+{
+        uint32_t snapshot, cursor = 0;
+        uint64_t since, cut;
+
+        CHECK(begin());
+        CHECK_EQ(put(&writer, "k", "0", 1), 0);
+        CHECK_EQ(sb_snapshot_open(&reader, &snapshot, &cut), 0);
+        CHECK_EQ(put(&writer, "k", "1", 1), 0);
+        CHECK_EQ(open_watch("k", &watch), 0);
+        sb_op_prefix_let_go(&reader, &watch);
+        for (uint32_t i = 0; i < 3; i++)
+                sb_work_all(&writer, false);
+        for (uint32_t i = 0; i < 200; i++)
+                (void)sb_work_tick(&engine, &cursor);
+        CHECK_EQ(chain_len("k"), 2);
+        CHECK(!sb_limbo_pending(&writer) && !sb_limbo_asked(&writer));
+        since = writer.limbo.pending_tail;
+        CHECK_EQ(put(&writer, "k", "2", 1), 0);
+        CHECK_EQ(writer.limbo.pending_tail, since);
+        sb_snapshot_close(&reader, snapshot);
+        CHECK_EQ(put(&writer, "k", "3", 1), 0);
+        sb_work_all(&writer, false);
+        /* What the watch keeps, and no more. */
+        CHECK_EQ(chain_len("k"), 3);
         unmake_bus();
 }
 
@@ -495,6 +582,8 @@ int main(int argc, char **argv)
         RUN(test_laps_count_on_when_their_bits_begin_anew);
         RUN(test_what_is_given_up_is_half_a_ring_behind);
         RUN(test_no_watch_is_told_of_the_buss_own_keys);
+        RUN(test_what_a_ring_keeps_of_a_busy_key_goes_by_halves);
+        RUN(test_a_write_below_a_watched_prefix_looks_for_a_sweep_that_may_miss_it);
         RUN(test_a_sweep_takes_no_short_key_for_a_watch);
         RUN(test_what_is_given_up_ahead_of_the_clock_is_damage);
         RUN(test_a_reader_has_every_hint_or_learns_that_it_has_not);
