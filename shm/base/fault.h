@@ -236,6 +236,7 @@
         X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
         X(HINT_NOTED_ONCE, "a key of overwritten hints is not looked at again when more goes")     \
         X(AWAITED_UNSWEPT, "what stays for a prefix is not noted, though a sweep may miss it")     \
+        X(HINTS_GO_UNASKED, "a ring of hints goes, and no sweep is asked for what it kept")        \
         X(HINT_LAP_UNASKED, "a reader takes a later lap's hint for the one that it wants")         \
         X(LENGTHS_UNASKED, "a length is taken back from a watch that joined meanwhile")            \
         X(FORGOTTEN_UNSAID, "a key is removed, and a watch of before its delete cannot tell")      \

@@ -147,8 +147,8 @@ static void sweep_ring(struct sb_handle *handle, struct sb_node *node, struct sb
         if (handle->slot != 0 || !sb_ring_clear(handle, node, cell))
                 return;
         sb_ring_retire(handle, node);
-        /* What it kept can go with the next sweep. */
-        if (sb_once(view.ring->hints))
+        /* What it kept can go with the next sweep. Fault HINTS_GO_UNASKED: none is asked for. */
+        if (sb_once(view.ring->hints) && !SB_FAULT(HINTS_GO_UNASKED))
                 sb_limbo_leave(handle);
 }
 

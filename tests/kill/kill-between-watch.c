@@ -9,9 +9,11 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 #include "shm/notify/hint.h"
+#include "shm/notify/prefix.h"
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "shm/notify/unlogged.h"
+#include "shm/upkeep/work.h"
 #include "tests/kill/race.h"
 
 /* ---- what a watch that drops wants ---- */
@@ -358,6 +360,103 @@ static void test_a_watch_of_a_prefix_begins_behind_what_was_given_up(void)
         CHECK(race_all(&race) > 10);
 }
 
+/* ---- a set below a prefix, and the end of its watch ---- */
+
+#define TICKS 4u /* in so many the engine takes the ring back */
+
+static struct sb_handle engine;
+
+static bool begin_watched_and_served(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 4};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        if (!make_bus_of(&wish) ||
+                sb_roster_claim_below(&writer.segment, 0, 1, &identity, &slot, &generation))
+                return false;
+        make_handle(&engine, &writer.segment, slot, generation);
+        return !put(&writer, "key", "1", 1) &&
+               !sb_op_prefix_begin(&reader, "k", 1, 3, SB_PREFIX_DEPTH, &watch);
+}
+
+static void set_key(void *context)
+{
+        (void)context;
+        broken |= put(&writer, "key", "2", 1) != 0;
+}
+
+/* The engine's ticks, until all is done that it was asked for. */
+static void serve(uint32_t ticks)
+{
+        static uint32_t cursor;
+
+        while (ticks--)
+                (void)sb_work_tick(&engine, &cursor);
+}
+
+static void end_watch(void)
+{
+        sb_op_prefix_end(&reader, &watch);
+        serve(100);
+}
+
+static void take_ring_back(void *context)
+{
+        (void)context;
+        serve(TICKS);
+}
+
+static void set_beside(void)
+{
+        set_key(NULL);
+}
+
+static bool begin_without_watch(void)
+{
+        if (!begin_watched_and_served())
+                return false;
+        sb_op_prefix_end(&reader, &watch);
+        return true;
+}
+
+static uint32_t versions_of(const char *key)
+{
+        const struct sb_version *version;
+        uint32_t count = 0;
+
+        sb_pin(&writer);
+        for (version = find(key); version; count++)
+                version = sb_version_at(
+                        &writer.segment, sb_pin_load(&writer, &version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&writer);
+        return count;
+}
+
+static bool newest_alone_is_left(void)
+{
+        if (!came)
+                end_watch();
+        sb_work_all(&writer, false);
+        serve(100);
+        return !sb_prefix_any(&writer.segment) && versions_of("key") == 1;
+}
+
+static void test_of_a_set_beside_the_end_of_a_watch_nothing_stays(void)
+{
+        const struct race race = {.begin = begin_watched_and_served,
+                .operation = set_key,
+                .beside = end_watch,
+                .right = newest_alone_is_left};
+        const struct race other_way = {.begin = begin_without_watch,
+                .operation = take_ring_back,
+                .beside = set_beside,
+                .right = newest_alone_is_left};
+
+        CHECK(race_all(&race) > 10);
+        CHECK(race_all(&other_way) > 10);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -369,5 +468,6 @@ int main(int argc, char **argv)
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
+        RUN(test_of_a_set_beside_the_end_of_a_watch_nothing_stays);
         return test_end();
 }

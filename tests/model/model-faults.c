@@ -330,6 +330,7 @@ static const struct {
         {SB_FAULT_GONE_RAISED_ONCE, "tests/kill/kill-between-faults"},
         {SB_FAULT_HINT_RAISED_ONCE, "tests/kill/kill-between-faults"},
         {SB_FAULT_QUEUE_RAISED_ONCE, "tests/kill/kill-between-faults"},
+        {SB_FAULT_HINTS_GO_UNASKED, "tests/kill/kill-between-faults"},
         {SB_FAULT_BELL_WAKES_UP, "tests/unit/unit-faults"},
         {SB_FAULT_FD_OPEN_UNSEEN, "tests/api/api-fd-faults"},
         {SB_FAULT_FD_OTHERS_UNASKED, "tests/api/api-fd-faults"},
