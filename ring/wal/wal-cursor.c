@@ -232,7 +232,8 @@ static int wal_cursor_try_over(struct sb_wal_reader *reader, bool *ret_passed)
 
         *ret_passed = false;
         for (; offset < file->size && !SB_FAULT(PIECES_NEEDED); offset += space) {
-                r = sb_wal_place_read(cursor->fd, file, offset, reader->bytes, &place);
+                r = sb_wal_place_next(cursor->fd, file, &reader->ends[cursor->index], &offset,
+                        reader->bytes, &place);
                 if (r)
                         return r;
                 space = place.whole ? sb_wal_frame_space(place.frame.payload_len) : SB_WAL_BLOCK;

@@ -40,6 +40,7 @@ struct sb_wal_reader {
         struct sb_wal_file *files; /* by number */
         size_t file_count;
         uint64_t *limits; /* by file: batches from this sequence on begin anew in a later file */
+        uint64_t *ends;   /* by file: from there on nothing has begun, as far as was looked */
         unsigned char *bytes; /* one frame */
         bool is_from;         /* the log is read as if it began at this cursor, in the first file */
         struct sb_wal_cursor from;

@@ -28,4 +28,11 @@ struct sb_wal_place {
 int sb_wal_place_read(int fd, const struct sb_wal_file *file, uint64_t offset, unsigned char *bytes,
         struct sb_wal_place *ret);
 
+/* The same of the first place from *offset on where a frame has begun; *offset is where that is, or
+ * the file's size. *end: no frame has begun from there on, as far as is known: UINT64_MAX at first.
+ * Return: 0, -errno. Cost: what lies before it is read by large pieces, what lies behind *end is
+ * not read again. */
+int sb_wal_place_next(int fd, const struct sb_wal_file *file, uint64_t *end, uint64_t *offset,
+        unsigned char *bytes, struct sb_wal_place *ret);
+
 #endif

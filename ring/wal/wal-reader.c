@@ -55,7 +55,8 @@ static int wal_reader_judge_tail(struct sb_wal_reader *reader)
         int r;
 
         for (offset = cursor->offset; offset < file->size; offset += SB_WAL_BLOCK) {
-                r = sb_wal_place_read(cursor->fd, file, offset, reader->bytes, &place);
+                r = sb_wal_place_next(cursor->fd, file, &reader->ends[cursor->index], &offset,
+                        reader->bytes, &place);
                 if (r)
                         return r;
                 if (wal_reader_is_later(cursor, &place)) {
@@ -209,6 +210,7 @@ static bool wal_reader_take_header(struct sb_wal_reader *reader, uint64_t number
                         reader->end.ending = SB_WAL_OTHER_BUS;
                         return false;
                 }
+                reader->ends[reader->file_count] = UINT64_MAX;
                 reader->files[reader->file_count++] = *file;
                 return true;
         }
@@ -293,7 +295,7 @@ static int wal_reader_find_begin(struct sb_wal_reader *reader, uint64_t offset)
                 r = -ENODATA; /* all of it is damaged, as for a walk */
         for (offset -= offset % SB_WAL_BLOCK; !r && !found && offset < file->size;) {
                 offset += SB_WAL_BLOCK;
-                r = sb_wal_place_read(fd, file, offset, reader->bytes, &place);
+                r = sb_wal_place_next(fd, file, &reader->ends[0], &offset, reader->bytes, &place);
                 found = place.whole && place.frame.flags & SB_WAL_FRAME_FIRST &&
                         place.frame.batch.sequence < reader->limits[0];
         }
@@ -337,11 +339,13 @@ static int wal_reader_make_room(struct sb_wal_reader *reader, size_t file_count)
 {
         free(reader->files);
         free(reader->limits);
+        free(reader->ends);
         reader->files = calloc(file_count + 1, sizeof(*reader->files));
         reader->limits = calloc(file_count + 1, sizeof(*reader->limits));
+        reader->ends = calloc(file_count + 1, sizeof(*reader->ends));
         if (!reader->bytes)
                 reader->bytes = malloc(SB_WAL_FRAME_MAX);
-        return reader->files && reader->limits && reader->bytes ? 0 : -ENOMEM;
+        return reader->files && reader->limits && reader->ends && reader->bytes ? 0 : -ENOMEM;
 }
 
 /* Reads the log, as if it began in that file, behind that offset. Return: 0, -errno. */
@@ -429,6 +433,7 @@ struct sb_wal_reader *sb_wal_reader_close(struct sb_wal_reader *reader)
         sb_wal_cursor_leave(&reader->cursor);
         free(reader->files);
         free(reader->limits);
+        free(reader->ends);
         free(reader->bytes);
         free(reader->passed);
         sb_wal_gather_end(&reader->gather);

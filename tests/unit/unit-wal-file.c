@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -203,6 +204,98 @@ static void test_where_a_file_has_become_shorter_stands_nothing(void)
         scratch_remove(dir, path);
 }
 
+/* ---- the next place ---- */
+
+#define PLACES 300u
+
+static const unsigned begun[] = {1, 2, 5, 16, 70, 71, 200};
+
+/* The first of them from that block on, of so many blocks; @count: none is. */
+static unsigned begun_from(unsigned block, unsigned count)
+{
+        for (unsigned i = 0; i < sizeof(begun) / sizeof(begun[0]); i++)
+                if (begun[i] >= block)
+                        return begun[i] < count ? begun[i] : count;
+        return count;
+}
+
+static bool begin_at(int fd, unsigned block)
+{
+        unsigned char salt[8];
+
+        sb_wal_bytes_put64(salt, 7);
+        return pwrite(fd, salt, sizeof(salt), (off_t)block * SB_WAL_BLOCK + 8) ==
+               (ssize_t)sizeof(salt);
+}
+
+static void test_the_next_place_is_the_one_that_a_look_at_each_finds(void)
+{
+        static unsigned char bytes[SB_WAL_FRAME_MAX];
+        /* No place is at its end, which is within a block. */
+        struct sb_wal_file file = {.salt = 7, .size = PLACES * SB_WAL_BLOCK + 100};
+        struct sb_wal_place place;
+        int fd;
+
+        dir = scratch_make(path, sizeof(path));
+        CHECK(dir >= 0 && make(NAME_2));
+        fd = openat(dir, NAME_2, O_RDWR | O_CLOEXEC);
+        CHECK(!ftruncate(fd, (off_t)file.size));
+        for (unsigned i = 0; i < sizeof(begun) / sizeof(begun[0]); i++)
+                CHECK(begin_at(fd, begun[i]));
+        CHECK(begin_at(fd, PLACES));
+        for (unsigned block = 0; block <= PLACES; block++) {
+                uint64_t first = (uint64_t)block * SB_WAL_BLOCK, offset = first, end = UINT64_MAX;
+                unsigned expected = begun_from(block, PLACES);
+
+                CHECK(!sb_wal_place_next(fd, &file, &end, &offset, bytes, &place));
+                CHECK_EQ(place.begins, expected < PLACES);
+                CHECK_EQ(offset,
+                        place.begins ? (uint64_t)expected * SB_WAL_BLOCK : (uint64_t)file.size);
+                CHECK_EQ(end, place.begins ? UINT64_MAX : first);
+                if (place.begins)
+                        continue;
+                /* What is known to be empty is not read. */
+                for (uint64_t again = first; again <= file.size; again += 16 * SB_WAL_BLOCK) {
+                        offset = again;
+                        CHECK(!sb_wal_place_next(-1, &file, &end, &offset, bytes, &place));
+                        CHECK(!place.begins && offset == file.size && end == first);
+                }
+                offset = 0;
+                CHECK(!sb_wal_place_next(fd, &file, &end, &offset, bytes, &place));
+                CHECK(place.begins && offset == SB_WAL_BLOCK && end == first);
+        }
+        close(fd);
+        scratch_remove(dir, path);
+}
+
+/* A process's memory is a file, of which a part cannot be read. */
+static void test_a_place_that_cannot_be_read_counts_where_it_is_come_to(void)
+{
+        static unsigned char bytes[SB_WAL_FRAME_MAX];
+        unsigned char *memory = mmap(NULL, (size_t)64 * SB_WAL_BLOCK, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint64_t first = (uintptr_t)memory, offset = first, end = UINT64_MAX;
+        struct sb_wal_file file = {.salt = 7, .size = first + (uint64_t)64 * SB_WAL_BLOCK};
+        int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+        struct sb_wal_place place;
+
+        CHECK(memory != MAP_FAILED && fd >= 0);
+        sb_wal_bytes_put64(memory + 16 * SB_WAL_BLOCK + 8, 7);
+        CHECK(!munmap(memory + (size_t)20 * SB_WAL_BLOCK, SB_WAL_BLOCK));
+        CHECK(!sb_wal_place_next(fd, &file, &end, &offset, bytes, &place));
+        CHECK(place.begins && offset == first + 16 * SB_WAL_BLOCK);
+        offset += SB_WAL_BLOCK;
+        CHECK_EQ(sb_wal_place_next(fd, &file, &end, &offset, bytes, &place), -EIO);
+        CHECK_EQ(end, UINT64_MAX);
+        offset = first + 21 * SB_WAL_BLOCK;
+        CHECK(!sb_wal_place_next(fd, &file, &end, &offset, bytes, &place));
+        CHECK(!place.begins && end == first + 21 * SB_WAL_BLOCK);
+        close(fd);
+        munmap(memory, (size_t)64 * SB_WAL_BLOCK);
+}
+
+/* ---- several files ---- */
+
 /* Whether batches @first to @last are said to begin in one file and to end in the other. */
 static bool finds(uint64_t first, uint64_t last, uint64_t first_file, uint64_t last_file)
 {
@@ -293,6 +386,8 @@ int main(int argc, char **argv)
         RUN(test_behind_a_payload_a_frame_is_zero);
         RUN(test_a_full_frame_is_one_and_a_longer_one_is_none);
         RUN(test_where_a_file_has_become_shorter_stands_nothing);
+        RUN(test_the_next_place_is_the_one_that_a_look_at_each_finds);
+        RUN(test_a_place_that_cannot_be_read_counts_where_it_is_come_to);
         RUN(test_the_files_of_a_run_of_batches_are_found_by_their_headers);
         RUN(test_what_is_no_file_is_no_damage_and_is_named);
         RUN(test_a_file_of_another_log_keeps_what_it_has_under_another_name);
