@@ -22,6 +22,7 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
@@ -147,6 +148,20 @@ __attribute__((noipa, unused)) static struct sb_version *find(const char *key)
         uint32_t len = (uint32_t)strlen(key);
 
         return sb_find_newest(&reader, key, len, sb_hash_key(key, len, reader.segment.seed));
+}
+
+/* How many versions the key's chain has. */
+__attribute__((unused)) static uint32_t chain_len(const char *key)
+{
+        const struct sb_version *version;
+        uint32_t count = 0;
+
+        sb_pin(&reader);
+        for (version = find(key); version; count++)
+                version = sb_version_at(
+                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&reader);
+        return count;
 }
 
 #endif

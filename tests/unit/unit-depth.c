@@ -58,20 +58,6 @@ static int watch_key(const char *key, uint32_t depth, struct sb_op_watch *ret)
                 &reader, key, (uint32_t)strlen(key), 0, depth, SB_WATCH_VERSIONS, ret);
 }
 
-/* Versions in the key's chain. */
-static uint64_t chain_len(const char *key)
-{
-        struct sb_version *version;
-        uint64_t count = 0;
-
-        sb_pin(&reader);
-        for (version = find(key); version; count++)
-                version = sb_version_at(
-                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
-        sb_unpin(&reader);
-        return count;
-}
-
 /* Whether the latest @count revisions are all there. */
 static bool has_latest(const char *key, uint64_t count)
 {

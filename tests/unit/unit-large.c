@@ -208,18 +208,6 @@ static struct sb_version *look(const char *name)
         return version;
 }
 
-static uint32_t chain_length(const char *name)
-{
-        struct sb_version *version = look(name);
-        uint32_t length = 0;
-
-        for (; version; length++)
-                /* Relaxed: one thread. */
-                version = sb_version_at(
-                        &writer.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
-        return length;
-}
-
 static uint32_t unit_of(const char *name)
 {
         return sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, look(name)));
@@ -272,16 +260,16 @@ static void test_a_sweep_does_not_miss_what_moves_to_where_it_was(void)
         settle();
         sb_work_ask(&reader);
         sweep_to(&cursor, UINT32_MAX);
-        CHECK_EQ(chain_length("chain"), 3);
+        CHECK_EQ(chain_len("chain"), 3);
         sb_snapshot_close(&reader, snapshots[0]);
         sb_work_ask(&reader);
         sweep_to(&cursor, unit_of("chain") * 3 / 4);
         CHECK(sb_work_sweeping(&reader));
-        CHECK_EQ(chain_length("chain"), 3);
+        CHECK_EQ(chain_len("chain"), 3);
         move_away("chain");
         sweep_to(&cursor, UINT32_MAX);
         sb_reclaim_pending(&writer);
-        CHECK_EQ(chain_length("chain"), 2);
+        CHECK_EQ(chain_len("chain"), 2);
         unmake_bus();
 }
 

@@ -160,20 +160,6 @@ static bool write_short(const char *key)
         return false;
 }
 
-/* How many versions a key has. */
-static uint32_t chain_of(const char *key)
-{
-        const struct sb_version *version;
-        uint32_t count = 0;
-
-        sb_pin(&reader);
-        for (version = find(key); version; count++)
-                version = sb_version_at(
-                        &reader.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
-        sb_unpin(&reader);
-        return count;
-}
-
 /* A key with a version that a cut needs, and a newer one, and a key that came after the cut; the
  * writer knows of the cut. */
 static bool make_hot(uint32_t *ret_index)
@@ -187,7 +173,7 @@ static bool make_hot(uint32_t *ret_index)
         /* A cell with a cut that is new to the client is looked at once more. */
         sb_work_all(&writer, false);
         sb_work_all(&writer, false);
-        return chain_of(HOT) == 2 && !sb_limbo_pending(&writer);
+        return chain_len(HOT) == 2 && !sb_limbo_pending(&writer);
 }
 
 static void test_a_short_write_above_what_a_cut_needs_takes_out_what_it_replaced(void)
@@ -197,7 +183,7 @@ static void test_a_short_write_above_what_a_cut_needs_takes_out_what_it_replaced
         CHECK(make_hot(&index));
         for (uint32_t i = 0; i < 3 * SB_PENDING_BATCH; i++) {
                 count += write_short(HOT);
-                CHECK_EQ(chain_of(HOT), 2);
+                CHECK_EQ(chain_len(HOT), 2);
                 CHECK(!sb_limbo_pending(&writer));
         }
         CHECK(count > 2 * SB_PENDING_BATCH);
@@ -213,11 +199,11 @@ static void test_what_a_short_write_leaves_below_for_a_later_cut_is_noted(void)
         CHECK(make_hot(&index));
         CHECK_EQ(sb_snapshot_open(&reader, &later, &cut), 0);
         CHECK(write_short(HOT));
-        CHECK_EQ(chain_of(HOT), 3);
+        CHECK_EQ(chain_len(HOT), 3);
         CHECK_EQ(sb_limbo_pending(&writer), 1);
         sb_snapshot_close(&reader, later);
         sb_work_all(&writer, false);
-        CHECK_EQ(chain_of(HOT), 2);
+        CHECK_EQ(chain_len(HOT), 2);
         unmake_bus();
 }
 
@@ -238,8 +224,8 @@ static void test_writes_above_what_a_cut_needs_keep_no_other_key_waiting(void)
         for (uint32_t i = writes = 0; sb_limbo_pending(&writer) && i < 4 * SB_PENDING_BATCH; i++)
                 writes += write_short(HOT);
         CHECK(writes <= SB_PENDING_BATCH);
-        CHECK_EQ(chain_of(COLD), 1);
-        CHECK_EQ(chain_of(HOT), 2);
+        CHECK_EQ(chain_len(COLD), 1);
+        CHECK_EQ(chain_len(HOT), 2);
         unmake_bus();
 }
 

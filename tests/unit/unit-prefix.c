@@ -380,22 +380,6 @@ static void test_no_watch_is_told_of_the_buss_own_keys(void)
         unmake_bus();
 }
 
-/* Versions in the chain of a key. */
-static uint64_t chain_len(const char *key)
-{
-        struct sb_version *version;
-        uint64_t count = 0;
-
-        sb_pin(&writer);
-        version = sb_find_newest(&writer, key, (uint32_t)strlen(key),
-                sb_hash_key(key, strlen(key), writer.segment.seed));
-        for (; version; count++)
-                version = sb_version_at(
-                        &writer.segment, sb_pin_load(&writer, &version->prev) & SB_OFFSET_MASK);
-        sb_unpin(&writer);
-        return count;
-}
-
 /* Of few keys a half of the ring names much more than limbo takes. All of it goes with a look or
  * two at each key, none of which asks for a sweep; and nothing goes before that. */
 static void test_what_a_ring_keeps_of_a_busy_key_goes_by_halves(void)

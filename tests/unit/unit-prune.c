@@ -609,22 +609,6 @@ static void test_what_was_replaced_just_now_goes_at_once_when_no_cut_can_tell(vo
         }
 }
 
-/* How many versions the key's chain has. */
-static uint32_t versions_of(const char *key)
-{
-        struct sb_version *version;
-        uint32_t count = 0;
-
-        sb_pin(&reader);
-        version = sb_find_newest(&reader, key, (uint32_t)strlen(key),
-                sb_hash_key(key, strlen(key), reader.segment.seed));
-        for (; version; count++)
-                version = sb_version_at(
-                        &reader.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
-        sb_unpin(&reader);
-        return count;
-}
-
 /* By the lists alone, without a sweep: a version is replaced before the next horizon, and waits for
  * it, while the one below it goes. */
 static void test_what_waits_for_the_next_horizon_goes_by_then(void)
@@ -636,12 +620,12 @@ static void test_what_waits_for_the_next_horizon_goes_by_then(void)
         CHECK(!put(&writer, "k", "2", 1));
         sb_stable_raise(&writer);
         CHECK(!put(&writer, "k", "3", 1));
-        CHECK_EQ(versions_of("k"), 3);
+        CHECK_EQ(chain_len("k"), 3);
         sb_reclaim_pending(&writer);
-        CHECK_EQ(versions_of("k"), 2);
+        CHECK_EQ(chain_len("k"), 2);
         sb_stable_raise(&writer);
         sb_reclaim_pending(&writer);
-        CHECK_EQ(versions_of("k"), 1);
+        CHECK_EQ(chain_len("k"), 1);
         unmake_bus();
 }
 

@@ -51,18 +51,6 @@ static bool begin(uint32_t snapshot_count)
 
 /* ---- many open cuts ---- */
 
-/* How many versions the chain of a key has. */
-static uint32_t chain_length(const char *key)
-{
-        struct sb_version *version = find(key);
-        uint32_t count = 0;
-
-        for (; version; count++)
-                version = sb_version_at(
-                        &writer.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
-        return count;
-}
-
 /* @clients have a cut each, between sets of one key; then that key is set @sets times, while the
  * clock stands still or, with @moving, cuts come and go. Once each cut keeps what it needs, nothing
  * asks for a sweep any more: what the others need is gone with the next look. */
@@ -106,12 +94,12 @@ static void test_an_overwritten_key_keeps_what_open_cuts_read_however_many_they_
 
                 CHECK(make_bus_for(4 << 20, MANY_CLIENTS + 2));
                 CHECK(overwrite_beside_cuts(clients, c == 7 ? 100000 : 21001, c % 2));
-                CHECK_EQ(chain_length("hot"), clients + 1);
+                CHECK_EQ(chain_len("hot"), clients + 1);
                 for (uint32_t i = 0; i < clients; i++)
                         sb_store_relaxed(announcement(writer.slot + 2 + i, 0), 0);
                 sb_store_relaxed(&super()->clock, sb_load_relaxed(&super()->clock) + 1);
                 sb_work_all(&writer, true);
-                CHECK_EQ(chain_length("hot"), 1);
+                CHECK_EQ(chain_len("hot"), 1);
                 unmake_bus();
         }
 }
