@@ -360,6 +360,66 @@ static void test_a_watch_of_a_prefix_begins_behind_what_was_given_up(void)
         CHECK(race_all(&race) > 10);
 }
 
+/* ---- hints that others put in ---- */
+
+static uint64_t highest;
+
+/* A process was stopped between its slot and the tail. */
+static bool begin_behind_a_slot(void)
+{
+        if (!begin_watched())
+                return false;
+        sb_pin(&writer);
+        (void)sb_hint_push(&writer, &watch.row, 7);
+        sb_unpin(&writer);
+        /* Relaxed: one thread. */
+        sb_store_relaxed(&watch.row.ring->tail, sb_hint_tail(&watch.row) - 1);
+        highest = 0;
+        return true;
+}
+
+static void push_hint(void *context)
+{
+        (void)context;
+        sb_pin(&writer);
+        (void)sb_hint_push(&writer, &watch.row, 8);
+        sb_unpin(&writer);
+}
+
+static void push_more(void)
+{
+        sb_pin(&reader);
+        for (uint32_t i = 0; i < 3; i++)
+                (void)sb_hint_push(&reader, &watch.row, 9);
+        sb_unpin(&reader);
+}
+
+static void look_at_tail(void)
+{
+        uint64_t tail = sb_hint_tail(&watch.row);
+
+        broken |= tail < highest;
+        highest = tail;
+}
+
+static bool all_are_in(void)
+{
+        look_at_tail();
+        return !broken && sb_hint_tail(&watch.row) == watch.hint + (came ? 5 : 2);
+}
+
+static void test_the_tail_of_hints_never_falls(void)
+{
+        const struct race race = {.begin = begin_behind_a_slot,
+                .operation = push_hint,
+                .beside = push_more,
+                .behind = look_at_tail,
+                .right = all_are_in,
+                .bare = true};
+
+        CHECK(race_all(&race) > 5);
+}
+
 /* ---- a set below a prefix, and the end of its watch ---- */
 
 #define TICKS 4u /* in so many the engine takes the ring back */
@@ -420,26 +480,13 @@ static bool begin_without_watch(void)
         return true;
 }
 
-static uint32_t versions_of(const char *key)
-{
-        const struct sb_version *version;
-        uint32_t count = 0;
-
-        sb_pin(&writer);
-        for (version = find(key); version; count++)
-                version = sb_version_at(
-                        &writer.segment, sb_pin_load(&writer, &version->prev) & SB_OFFSET_MASK);
-        sb_unpin(&writer);
-        return count;
-}
-
 static bool newest_alone_is_left(void)
 {
         if (!came)
                 end_watch();
         sb_work_all(&writer, false);
         serve(100);
-        return !sb_prefix_any(&writer.segment) && versions_of("key") == 1;
+        return !sb_prefix_any(&writer.segment) && chain_len("key") == 1;
 }
 
 static void test_of_a_set_beside_the_end_of_a_watch_nothing_stays(void)
@@ -468,6 +515,7 @@ int main(int argc, char **argv)
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
+        RUN(test_the_tail_of_hints_never_falls);
         RUN(test_of_a_set_beside_the_end_of_a_watch_nothing_stays);
         return test_end();
 }

@@ -376,6 +376,23 @@ static void test_many_writes_come_in_order_however_they_were_made(void)
         }
 }
 
+static void test_a_set_that_was_cleared_begins_in_the_memory_that_it_has(void)
+{
+        struct sb_write_set writes = {0};
+        const struct sb_write_set_entry *first;
+
+        CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, (struct sb_bytes){"key", 3},
+                      (struct sb_bytes){NULL, 0}) == 0);
+        first = writes.head[0];
+        sb_write_set_clear(&writes);
+        allocations_left = 1; /* for the value */
+        CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, (struct sb_bytes){"kex", 3},
+                      (struct sb_bytes){NULL, 0}) == 0);
+        allocations_left = UINT32_MAX;
+        CHECK(writes.head[0] == first && writes.count == 1);
+        sb_write_set_fini(&writes);
+}
+
 /* One write in sixteen million draws more than there are levels. */
 static void test_no_write_is_higher_than_the_list(void)
 {
@@ -401,6 +418,7 @@ int main(int argc, char **argv)
         RUN(test_without_memory_a_write_changes_nothing);
         RUN(test_the_first_write_fails_at_either_allocation);
         RUN(test_a_held_value_outlives_another_write_of_its_key_and_the_set);
+        RUN(test_a_set_that_was_cleared_begins_in_the_memory_that_it_has);
         RUN(test_no_write_is_higher_than_the_list);
         RUN(test_many_writes_come_in_order_however_they_were_made);
         return test_end();
