@@ -23,7 +23,9 @@
 #include "shm/notify/durable.h"
 #include "shm/notify/unlogged.h"
 
-#define SPARES     1u
+#define SPARES 1u
+/* Bytes of the present file, from which on one is made. */
+#define SPARE_FROM (SB_WAL_FILE_SIZE / 4)
 #define BATCH_REST 10.0 /* times as long as a batch took, before --flush-bytes brings another */
 /* Marked buckets: with fewer the cut is held for so short that writers leave little behind, and
  * what waits for the disk goes first. */
@@ -481,7 +483,8 @@ static void wal_log_end(struct sb_wal_log *log, int r)
                 raise(SIGKILL);
 }
 
-/* Behind a durable batch: what may go, goes; what will be needed is made ready. No client waits. */
+/* Behind a durable batch: what may go, goes; what will be needed is made ready. No client waits.
+ * The next file is not made at once: a bus that writes little never needs it. */
 static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes)
 {
         if (log->batch.whole) {
@@ -491,7 +494,8 @@ static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes
         }
         sb_wal_copy_count(log, bytes);
         sb_wal_copy_release(log);
-        (void)sb_wal_writer_prepare(log->writer);
+        if (sb_wal_writer_left(log->writer) <= SB_WAL_FILE_SIZE - SPARE_FROM)
+                (void)sb_wal_writer_prepare(log->writer);
 }
 
 /* Fault DURABLE_EARLY: clients are told before the disk has answered. */

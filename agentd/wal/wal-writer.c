@@ -145,14 +145,18 @@ static int wal_writer_next_file(struct sb_wal_writer *writer, uint32_t first_fra
 
 /* ---- frames ---- */
 
+uint64_t sb_wal_writer_left(const struct sb_wal_writer *writer)
+{
+        return writer->file >= 0 ? writer->files.file_size - writer->offset : 0;
+}
+
 static void wal_writer_begin_frame(struct sb_wal_writer *writer)
 {
-        uint64_t file_size = writer->files.file_size;
-        uint64_t left = writer->file >= 0 ? file_size - writer->offset : 0;
+        uint64_t left = sb_wal_writer_left(writer);
 
         /* Where nothing fits any more, the frame goes into the next file. */
         if (!left)
-                left = file_size - SB_WAL_BLOCK;
+                left = writer->files.file_size - SB_WAL_BLOCK;
         writer->payload_len = 0;
         writer->payload_room = writer->payload_max;
         if (left - SB_WAL_FRAME_HEAD < writer->payload_room)

@@ -80,6 +80,8 @@ void sb_wal_writer_durable(
 uint64_t sb_wal_writer_written(const struct sb_wal_writer *writer);
 /* Bytes of all files of the log, with what is not written in them yet. */
 uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer);
+/* Bytes that the present file has room for; 0: there is none. */
+uint64_t sb_wal_writer_left(const struct sb_wal_writer *writer);
 
 /* Goes on after a failure, or drops a batch that was begun: makes a new file, of which the first
  * batch is the one behind the last durable one. Return: 0; -errno: the writer has failed as before.
