@@ -67,7 +67,7 @@ class Bus:
     def __init__(self, *options, start=True):
         self.directory = tempfile.mkdtemp(prefix='sb-ctl-')
         if start:
-            started = self.run('start', '--size', '8M', '--clients', '8', '--hugepages', 'off', '--durability', 'volatile', *options)
+            started = self.run('start', '--size', '8M', '--clients', '8', '--durability', 'volatile', *options)
             assert started.code == 0 and started.out == b'', started
 
     def run(self, *arguments, before=(), stdin=b'', env=None):

@@ -305,7 +305,7 @@ static void test_many_that_never_read_their_answers_leave_no_record_taken(void)
         int fds[150];
 
         daemon_place(&daemon.place);
-        SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
+        SPAWN(&daemon, "--size", "16M", "--clients", "200");
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         for (unsigned i = 0; i < 150; i++)
@@ -328,7 +328,7 @@ static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void
 
         daemon_place(&daemon.place);
         daemon_files = 320;
-        SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
+        SPAWN(&daemon, "--size", "16M", "--clients", "200");
         daemon_files = 0;
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);

@@ -228,7 +228,7 @@ int main(int argc, char **argv)
                 return 1;
         daemon_place(&served.place);
         snprintf(clients, sizeof(clients), "%u", crowd + 2);
-        SPAWN(&served, "--size", "64M", "--hugepages", "off", "--clients", clients);
+        SPAWN(&served, "--size", "64M", "--clients", clients);
         if (!daemon_hear(&served, "ready\n") || sb_admin_open(served.place.directory, &own))
                 return 1;
         RUN(test_a_crowd_attaches);

@@ -337,8 +337,8 @@ static bool play_round(void)
 
 static bool serve(const char *io)
 {
-        SPAWN(&daemon_, "--size", "4M", "--hugepages", "off", "--clients", "16", "--durability",
-                "batched", "--flush-ms", "10", "--checkpoint-bytes", "1M", "--io", io);
+        SPAWN(&daemon_, "--size", "4M", "--clients", "16", "--durability", "batched", "--flush-ms",
+                "10", "--checkpoint-bytes", "1M", "--io", io);
         return daemon_hear(&daemon_, "ready\n");
 }
 

@@ -39,8 +39,7 @@ static int open_bus(void)
 static bool serve(const char *mode)
 {
         daemon_durability = mode;
-        SPAWN(&daemon_, "--size", "4M", "--hugepages", "off", "--clients", "16", "--flush-ms",
-                "60000");
+        SPAWN(&daemon_, "--size", "4M", "--clients", "16", "--flush-ms", "60000");
         return daemon_hear(&daemon_, "ready\n") && open_bus() == 0;
 }
 

@@ -202,7 +202,7 @@ static void crowd(struct task task)
         served = (struct daemon){0};
         daemon_place(&served.place);
         daemon_durability = "volatile";
-        SPAWN(&served, "--size", "128M", "--hugepages", "off", "--clients", "220");
+        SPAWN(&served, "--size", "128M", "--clients", "220");
         CHECK(daemon_hear(&served, "ready\n"));
         own = open_bus();
         CHECK(own);

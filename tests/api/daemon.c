@@ -142,7 +142,7 @@ void daemon_hear_more(struct daemon *daemon)
 bool daemon_start(struct daemon *daemon)
 {
         daemon_place(&daemon->place);
-        SPAWN(daemon, "--size", "4M", "--hugepages", "off", "--clients", "16");
+        SPAWN(daemon, "--size", "4M", "--clients", "16");
         return daemon_hear(daemon, "ready\n");
 }
 

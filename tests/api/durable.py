@@ -41,7 +41,7 @@ class Durable:
 
     def start(self, *options, mode=None, size='8M'):
         """Return: whether it became ready; what it said is in said."""
-        self.process = subprocess.Popen([AGENTD, '-b', self.directory, '--size', size, '--clients', '8', '--hugepages', 'off',
+        self.process = subprocess.Popen([AGENTD, '-b', self.directory, '--size', size, '--clients', '8',
                                          '--durability', mode or self.mode, *options], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True)
         self.said = ''

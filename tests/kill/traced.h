@@ -41,8 +41,7 @@ extern pid_t traced_clients[TRACED_CLIENTS]; /* those that traced_start_client()
 
 /* What an agentd of these tests is started with; options behind these count. */
 #define TRACED_OPTIONS                                                                             \
-        "--size", "4M", "--hugepages", "off", "--clients", "8", "--durability", "batched",         \
-                "--checkpoint-bytes", "1M"
+        "--size", "4M", "--clients", "8", "--durability", "batched", "--checkpoint-bytes", "1M"
 
 /* For main(), before the tests. Return: false: there is no memory. */
 bool traced_begin(void);
