@@ -231,6 +231,10 @@ static int wal_cursor_try_over(struct sb_wal_reader *reader, bool *ret_passed)
         int r;
 
         *ret_passed = false;
+        /* Nothing behind its own counts in this file, which is then read no further: behind a clean
+         * end the rest of it is empty. */
+        if (reader->limits[cursor->index] <= cursor->sequence + 2 && !SB_FAULT(SEQUENCE_UNCHECKED))
+                return 0;
         for (; offset < file->size && !SB_FAULT(PIECES_NEEDED); offset += space) {
                 r = sb_wal_place_next(cursor->fd, file, &reader->ends[cursor->index], &offset,
                         reader->bytes, &place);

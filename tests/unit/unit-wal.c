@@ -147,6 +147,35 @@ static void test_a_batch_that_is_not_wanted_is_passed_over(void)
         end_log();
 }
 
+/* Bytes that this process has read. 0: the kernel does not say. */
+static uint64_t bytes_read(void)
+{
+        FILE *file = fopen("/proc/self/io", "re");
+        unsigned long long bytes = 0;
+
+        if (!file || fscanf(file, "rchar: %llu", &bytes) != 1)
+                bytes = 0;
+        if (file)
+                fclose(file);
+        return bytes;
+}
+
+static void test_of_a_file_that_a_restart_left_only_what_was_written_is_read(void)
+{
+        uint64_t before, size = 1 << 20;
+
+        if (!bytes_read())
+                TEST_SKIP("/proc/self/io does not say how much is read");
+        CHECK(begin_log(SB_WAL_AUTO, size, 0));
+        for (uint32_t i = 0; i < 8; i++)
+                CHECK_EQ(write_shapes("0"), 0);
+        before = bytes_read();
+        CHECK(reads_back(8));
+        /* All of the last one, for what may have begun there. */
+        CHECK(bytes_read() - before >= size && bytes_read() - before < 2 * size);
+        end_log();
+}
+
 static void test_an_entry_that_no_reader_takes_is_refused(void)
 {
         struct sb_wal_entry entry = {.kind = SB_WAL_VALUE, .key = "k", .key_len = 1};
@@ -247,6 +276,7 @@ int main(int argc, char **argv)
         RUN(test_a_file_that_begins_within_a_batch_is_read_from_the_next_one_on);
         RUN(test_a_writer_opens_where_it_is_told_and_what_lies_behind_is_void);
         RUN(test_a_batch_that_is_not_wanted_is_passed_over);
+        RUN(test_of_a_file_that_a_restart_left_only_what_was_written_is_read);
         RUN(test_an_entry_that_no_reader_takes_is_refused);
         RUN(test_auto_says_why_it_is_not_io_uring);
         RUN(test_a_frame_that_failed_on_its_way_is_said_by_each_later_call_of_its_file);
