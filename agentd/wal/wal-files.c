@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <mimalloc.h>
@@ -162,6 +163,22 @@ static int wal_files_create(struct sb_wal_files *files, char ret_name[SB_WAL_FIL
         return r;
 }
 
+/* Whether the disk may have room for a file. The log asks for one with each batch as long as it
+ * needs one: a try that is bound to fail would fill the disk each time, for all that write there.
+ * Fault ROOM_UNASKED: it may always. */
+static bool wal_files_have_room(const struct sb_wal_files *files)
+{
+        struct statvfs disk;
+        uint64_t blocks;
+
+        /* Some file systems count no blocks. */
+        if (fstatvfs(files->directory_fd, &disk) < 0 || !disk.f_blocks || !disk.f_frsize ||
+                SB_FAULT(ROOM_UNASKED))
+                return true;
+        blocks = geteuid() ? disk.f_bavail : disk.f_bfree;
+        return blocks >= files->file_size / disk.f_frsize;
+}
+
 /* Makes a file of zeros under a spare's name. Nothing is left of one that could not be made. */
 static int wal_files_make(struct sb_wal_files *files, uint32_t *ret)
 {
@@ -169,6 +186,8 @@ static int wal_files_make(struct sb_wal_files *files, uint32_t *ret)
         char name[SB_WAL_FILE_NAME_MAX];
         int file, r;
 
+        if (!wal_files_have_room(files))
+                return -ENOSPC;
         r = wal_files_create(files, name, ret, &file);
         if (r)
                 return r;

@@ -181,6 +181,7 @@
         X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \
         X(STRANGER_REPLACED, "what has the name of the log's next file is written over")           \
+        X(ROOM_UNASKED, "a file of the log is tried where the disk has no room for it")            \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \
         X(ASIDE_UNSYNCED, "the names that keep a log aside are not synced before others go")       \
         X(MARK_UNSYNCED, "files go before the mark that says so is on the disk")                   \
