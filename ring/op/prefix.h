@@ -27,6 +27,7 @@
 
 #include "ring/op/watch.h"
 #include "shm/keys/order.h"
+#include "shm/base/fault.h"
 #include "shm/layout/handle.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
@@ -43,7 +44,8 @@ struct sb_op_prefix {
         uint32_t prefix_len;
         uint64_t hint; /* the next one to read */
         uint64_t cut;  /* every change up to it was given */
-        /* What has a successor above this cut, no process takes out that did not ask the watch. */
+        /* The cut that it began at, or began anew. What has a successor above it, no process takes
+         * out that did not ask the watch. */
         uint64_t joined;
         uint32_t snapshot;
         bool holds;   /* a snapshot of the cut that the watch began at is open */
@@ -64,10 +66,12 @@ int sb_op_prefix_begin_dropping(struct sb_handle *handle, const void *prefix, ui
 /* Begin anew at a cut of now, which a snapshot holds, if half of them are free, until it
  * is let go. Return: false: the segment is damaged. */
 bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch);
-/* Whether it is held still: the engine may have taken the snapshot away. */
+/* Whether it is held still: the engine may have taken the snapshot away. What the watch has read
+ * since then changes nothing: fault HELD_AS_READ. */
 static inline bool sb_prefix_holds(const struct sb_handle *handle, const struct sb_op_prefix *watch)
 {
-        return watch->holds && sb_snapshot_holds(handle, watch->snapshot, watch->cut);
+        return watch->holds && sb_snapshot_holds(handle, watch->snapshot,
+                                       SB_FAULT(HELD_AS_READ) ? watch->cut : watch->joined);
 }
 void sb_op_prefix_let_go(struct sb_handle *handle, struct sb_op_prefix *watch);
 void sb_op_prefix_end(struct sb_handle *handle, struct sb_op_prefix *watch);

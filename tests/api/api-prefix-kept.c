@@ -85,6 +85,44 @@ static void test_the_cut_is_kept_until_the_first_next_and_no_longer_than_changes
         END();
 }
 
+/* What waits for a watch, or asks whether it has anything, reads ahead for it. */
+static void kept_behind_waits(const struct sb_watch_options *how)
+{
+        struct sb_watch *watch = NULL;
+        struct seen seen[4];
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("k/1"), b("old"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("j/1"), b("old"), NULL, NULL), 0);
+        CHECK_EQ(sb_watch_open_at(bus, b("k/"), how, &watch), 0);
+        CHECK(take_cut());
+        CHECK_EQ(sb_set(bus, b("j/1"), b("new"), NULL, NULL), 0);
+        CHECK(!sb_watch_ready(bus));
+        for (unsigned i = 0; i < 3; i++) {
+                CHECK_EQ(sb_set(bus, b("k/1"), b("new"), NULL, NULL), 0);
+                CHECK_EQ(sb_wait(bus, 0), 0);
+                CHECK(sb_watch_ready(bus) == watch);
+        }
+        world_prune(&world, bus);
+        CHECK_EQ(scan_sees(watch, "k/", "k/1", "old"), 0);
+        /* No watch keeps that: the cut does. */
+        CHECK_EQ(scan_sees(watch, "", "j/1", "old"), 0);
+        CHECK_EQ(all_of(watch, seen, 4), 3);
+        CHECK(!sb_watch_close(watch));
+        END();
+}
+
+static void test_a_wait_before_the_scan_leaves_the_cut_as_it_is(void)
+{
+        struct sb_watch_options how = {
+                .size = sizeof(how), .flags = SB_PREFIX, .after = SB_ANY_REV};
+
+        kept_behind_waits(&how);
+        how.flags |= SB_BUFFERED;
+        how.depth = 4;
+        kept_behind_waits(&how);
+}
+
 /* Of a watch whose cut is not held, a scan goes by the chains, beside writers. */
 static void test_a_scan_at_a_cut_that_is_not_held_is_right_or_lapped(void)
 {
@@ -617,6 +655,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         fault_from_environment();
         RUN(test_the_cut_is_kept_until_the_first_next_and_no_longer_than_changes);
+        RUN(test_a_wait_before_the_scan_leaves_the_cut_as_it_is);
         RUN(test_a_scan_at_a_cut_that_is_not_held_is_right_or_lapped);
         RUN(test_a_watch_after_a_cut_goes_on_where_another_ended);
         RUN(test_a_watch_after_a_cut_that_a_forgotten_key_had_is_lapped);
