@@ -10,12 +10,10 @@
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
-#include "shm/keys/index.h"
 #include "shm/layout/block.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
-#include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
@@ -332,8 +330,7 @@ void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch)
 
 /* ---- looking ---- */
 
-/* The next version down the chain that was committed; NULL: none. *trimmed: set where one was taken
- * out in between. */
+/* The next committed version down the chain, or NULL. *trimmed: set where one went in between. */
 static struct sb_version *watch_below(
         struct sb_handle *handle, const struct sb_version *version, bool *trimmed)
 {
@@ -413,6 +410,7 @@ struct newest {
 static bool watch_newest(
         struct sb_handle *handle, const struct sb_op_watch *watch, struct newest *ret)
 {
+        ret->version = NULL;
         /* Lock-free: another round means that the transaction at the head has ended. */
         do {
                 ret->word = sb_pin_load(handle, watch->cell);
@@ -429,8 +427,19 @@ static bool watch_newest(
                ret->version->rev > watch->last;
 }
 
-/* The version of revision @want, or else the oldest that is not older. *trimmed: as
- * watch_oldest() has it. */
+/* How many revisions behind the last one the key was forgotten, of which nothing tells any more; 0:
+ * it was not. @newest: where watch_newest() found nothing. A placeholder's revision is as high as
+ * those of all lives before. Fault LIFE_UNSAID: it never was. */
+static uint64_t watch_forgotten(const struct sb_op_watch *watch, const struct newest *newest)
+{
+        const struct sb_version *version = newest->version;
+        bool is = version && SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER &&
+                  watch->last && !SB_FAULT(LIFE_UNSAID);
+
+        return is && version->rev > watch->last ? version->rev - watch->last : 0;
+}
+
+/* The version of revision @want, or else the oldest above it. *trimmed: as of watch_oldest(). */
 static struct sb_version *watch_at(struct sb_handle *handle, struct sb_op_watch *watch,
         const struct newest *newest, uint64_t want, bool *ret_trimmed)
 {
@@ -463,11 +472,12 @@ static struct sb_version *watch_find_change(
         struct newest newest;
         bool trimmed;
 
-        *ret_missed = 0;
         /* Lock-free: a look that does not last means that another process wrote. */
         do {
-                if (!watch_newest(handle, watch, &newest))
+                if (!watch_newest(handle, watch, &newest)) {
+                        *ret_missed = watch_forgotten(watch, &newest);
                         return NULL;
+                }
                 /* A watcher that keeps up needs no ring. */
                 if (newest.version->rev == want)
                         return newest.version;
@@ -623,6 +633,7 @@ uint64_t sb_op_watch_dropped(struct sb_handle *handle, const struct sb_op_watch 
 static struct sb_version *watch_find(
         struct sb_handle *handle, struct sb_op_watch *watch, uint64_t *ret_missed)
 {
+        *ret_missed = 0;
         return watch->wants.want_count ? watch_find_wanted(handle, watch, ret_missed)
                                        : watch_find_change(handle, watch, ret_missed);
 }
@@ -636,7 +647,8 @@ enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *w
         sb_pin(handle);
         ret->version = watch_find(handle, watch, &ret->missed);
         if (!ret->version) {
-                watched = SB_WATCHED_NOTHING;
+                watched = ret->missed ? SB_WATCHED_LAPPED : SB_WATCHED_NOTHING;
+                watch->last += ret->missed;
                 prunes = watch_pass_all(handle, watch);
         } else if (ret->missed && !watch->lapped && !watch->wants.want_count) {
                 watch->lapped = true;
@@ -667,8 +679,9 @@ bool sb_op_watch_has(struct sb_handle *handle, struct sb_op_watch *watch)
         bool has;
 
         sb_pin(handle);
-        has = watch->wants.want_count ? (bool)watch_find_wanted(handle, watch, &missed)
-                                      : watch_newest(handle, watch, &newest);
+        has = watch->wants.want_count
+                      ? (bool)watch_find_wanted(handle, watch, &missed)
+                      : watch_newest(handle, watch, &newest) || watch_forgotten(watch, &newest) > 0;
         sb_unpin(handle);
         return has;
 }

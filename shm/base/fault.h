@@ -235,6 +235,7 @@
         X(AWAIT_EARLY, "a pruner asks them before it knows the stamp of the successor")            \
         X(GIVEN_UP_UNASKED, "a reader of a prefix does not ask what was given up meanwhile")       \
         X(HELD_AS_READ, "the cut of a watch that has read ahead is not held any more")             \
+        X(LIFE_UNSAID, "a watch after a revision says nothing of a key that went since")           \
         X(HINT_KEEPS_ALL, "a ring of hints gives nothing up")                                      \
         X(HINT_NOTED_ONCE, "a key of overwritten hints is not looked at again when more goes")     \
         X(AWAITED_UNSWEPT, "what stays for a prefix is not noted, though a sweep may miss it")     \

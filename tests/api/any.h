@@ -32,6 +32,7 @@
 #define ANY_SCANS   6u
 #define ANY_TXNS    5u
 #define ANY_WALKS   4u
+#define ANY_WATCHES 4u
 
 struct any_change {
         uint64_t rev, cut, txn; /* rev 0: of a delete of which it is not known */
@@ -87,6 +88,8 @@ extern struct any {
         uint32_t key_count, key_len_max;
         uint64_t value_len_max;
         uint64_t time_ns; /* of the bus's clock; 0: it is not the test's own */
+        uint64_t looks;   /* at it, while it hurries */
+        bool hurries;     /* it goes on with looks at it: a wait ends soon */
         struct {
                 uint64_t cut, time_ns; /* at which it was taken */
         } cut[ANY_CUTS];               /* at which something was read, or can be */
@@ -94,7 +97,7 @@ extern struct any {
         struct any_mark mark[ANY_MARKS];
         struct any_rule rule[ANY_RULES];
         struct any_txn txn[ANY_TXNS];
-        uint64_t full, lapped, known, conflicts; /* how often */
+        uint64_t full, lapped, known, conflicts, watched, watch_lapped, watch_scans; /* how often */
 } any;
 
 /* ---- what goes wrong ---- */
@@ -181,6 +184,7 @@ void any_scan_whole(void);
 void any_txn_begin(void), any_txn_set(void), any_txn_delete(void), any_txn_get(void);
 void any_txn_commit(void), any_txn_lost(void), any_delete_range(void), any_restore(void);
 void any_mark(void), any_keep(void), any_walk(void), any_walk_whole(void);
+void any_watch_open(void), any_watch_next(void), any_watch_wait(void), any_watch_scan(void);
 
 /* The end of what a bus has; @closed: it is closed already, so each says SB_E_DETACHED; @died:
  * nothing is given back. */
@@ -188,9 +192,11 @@ enum any_end { ANY_OPEN, ANY_CLOSED, ANY_DIED };
 void any_scans_end(uint32_t bus, enum any_end end);
 void any_walks_end(uint32_t bus, enum any_end end);
 void any_txns_end(uint32_t bus, enum any_end end);
+void any_watches_end(uint32_t bus, enum any_end end);
 /* The cuts that a bus has announced are gone. */
 void any_scans_lose(uint32_t bus);
 void any_txns_lose(uint32_t bus);
+void any_watches_lose(uint32_t bus);
 /* Of one transaction that ends: its scans. */
 void any_scans_of_txn_end(struct any_txn *txn);
 

@@ -1,5 +1,5 @@
 /*
- * All calls of the public interface but watches, by chance, beside a model in plain memory
+ * All calls of the public interface but those that sleep, by chance, beside a model in plain memory
  * (any.h): on buses from the smallest one on, most of them full, with keys and values of each
  * length at which something changes.
  *
@@ -44,6 +44,9 @@ static uint32_t died_count;
 static uint64_t tell_ns(void *context)
 {
         (void)context;
+        if (any.hurries &&
+                ++any.looks % 16 == 0) /* what looks twice, for how long it took, goes on */
+                any.time_ns += SECOND_NS;
         return any.time_ns;
 }
 
@@ -93,6 +96,7 @@ static void replace(uint32_t bus, bool dies)
                 any_scans_end(bus, ANY_DIED);
                 any_walks_end(bus, ANY_DIED);
                 any_txns_end(bus, ANY_DIED);
+                any_watches_end(bus, ANY_DIED);
                 any_guards_end(old, true);
                 died[died_count++] = old;
                 sb_reap_record(world.engine, handle->slot, handle->generation);
@@ -101,6 +105,7 @@ static void replace(uint32_t bus, bool dies)
                 any_scans_end(bus, ANY_CLOSED);
                 any_walks_end(bus, ANY_CLOSED);
                 any_txns_end(bus, ANY_CLOSED);
+                any_watches_end(bus, ANY_CLOSED);
                 any_guards_end(old, false);
         }
         any.bus[bus] = world_bus(&world);
@@ -137,6 +142,7 @@ static void evict(void)
                 sb_evict_client(world.engine, slot, UINT64_MAX);
         any_scans_lose(bus);
         any_txns_lose(bus);
+        any_watches_lose(bus);
 }
 
 static void kill_engine(void)
@@ -145,6 +151,32 @@ static void kill_engine(void)
 
         if (world.remote && sb_admin_stat(any.bus[any_bus()], &stat) == 0 && stat.engine_pid != 0)
                 kill((pid_t)stat.engine_pid, SIGKILL);
+}
+
+/* Watches keep memory, which others are to have: half of the runs have some. */
+static void watch_open(void)
+{
+        /* Where the clock is a real one, a watch that finds no memory waits for a second. */
+        if (any.seed / 10 % 2 && (any.time_ns != 0 || any_one_in(10)))
+                any_watch_open();
+}
+
+static void watch_next(void)
+{
+        if (any.seed / 10 % 2)
+                any_watch_next();
+}
+
+static void watch_wait(void)
+{
+        if (any.seed / 10 % 2)
+                any_watch_wait();
+}
+
+static void watch_scan(void)
+{
+        if (any.seed / 10 % 2)
+                any_watch_scan();
 }
 
 /* What is done, and how often in so many steps. */
@@ -158,7 +190,8 @@ static const struct {
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
         {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
         {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {restart, 4}, {evict, 6},
-        {any_txn_lost, 30}};
+        {any_txn_lost, 30}, {watch_open, 60}, {watch_next, 240}, {watch_wait, 120},
+        {watch_scan, 60}};
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static void make_names(void)
@@ -241,6 +274,7 @@ static void end(void)
                 any_scans_end(i, ANY_OPEN);
                 any_walks_end(i, ANY_OPEN);
                 any_txns_end(i, ANY_OPEN);
+                any_watches_end(i, ANY_OPEN);
         }
         any_release_all();
         check_sound();
@@ -264,7 +298,7 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
         static const uint64_t sizes[] = {128 * KIB, 160 * KIB, 192 * KIB, 256 * KIB, 384 * KIB,
                 512 * KIB, 1024 * KIB, 2048 * KIB, 4096 * KIB, 16384 * KIB};
         uint64_t seed = number_of("SB_SEED", 1), runs = number_of("SB_RUNS", RUNS), full = 0,
-                 lapped = 0, known = 0, conflicts = 0;
+                 lapped = 0, known = 0, conflicts = 0, changes = 0, behind = 0, scans = 0;
         const char *why;
 
         any_test = test_state.name;
@@ -279,12 +313,20 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
                 lapped += any.lapped;
                 known += any.known;
                 conflicts += any.conflicts;
+                changes += any.watched;
+                behind += any.watch_lapped;
+                scans += any.watch_scans;
         }
         TEST_NOTE("seeds %llu to %llu: %llu conflicts; no room %llu times, not known %llu times, "
-                  "known for a mark or a rule %llu times",
+                  "known for a mark or a rule %llu times; watches gave %llu changes, were lapped "
+                  "%llu "
+                  "times, and scanned at %llu times",
                 (unsigned long long)seed, (unsigned long long)(seed + runs - 1),
                 (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)lapped,
-                (unsigned long long)known);
+                (unsigned long long)known, (unsigned long long)changes, (unsigned long long)behind,
+                (unsigned long long)scans);
+        CHECK(runs < 20 || (changes > 0 && scans > 0));
+        CHECK(runs < RUNS || behind > 0);
         CHECK(runs < 10 || (conflicts > 0 && lapped > 0 && known > 0));
         /* A bus that an engine looks after is rarely full: ten runs beside one may meet none. */
         CHECK(runs < RUNS || full > 0);

@@ -84,6 +84,36 @@ static void test_a_watch_after_what_was_read_misses_nothing_in_between(void)
         END();
 }
 
+/* What read the value, and then waits for what comes behind it, would never learn that it went. */
+static void test_a_watch_after_a_revision_says_that_the_key_is_forgotten_since(void)
+{
+        struct sb_watch *value = NULL, *gone = NULL, *none = NULL;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("key"), b("1"), NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b("key"), SB_ANY_REV, NULL, NULL), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 1, &value), 0);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 2, &gone), 0);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 0, &none), 0);
+        CHECK_EQ(sb_wait(bus, 0), 0);
+        CHECK_EQ(sb_watch_next(value, 0, &guard), SB_E_LAPPED);
+        CHECK(nothing(value) && nothing(gone) && nothing(none));
+        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+        CHECK_EQ(sb_set(bus, b("key"), b("2"), NULL, NULL), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                struct sb_watch *watch = i == 0 ? value : i == 1 ? gone : none;
+
+                CHECK_EQ(sb_watch_next(watch, 0, &guard), 0);
+                CHECK(is(guard.value, "2") && guard.missed == 0 && guard.rev > 2);
+                sb_guard_release(&guard);
+                CHECK(nothing(watch));
+                CHECK(!sb_watch_close(watch));
+        }
+        END();
+}
+
 static void test_a_watch_has_the_depth_that_it_wants(void)
 {
         struct sb_watch_options how = {.size = sizeof(how), .depth = 5000, .after = SB_ANY_REV};
@@ -400,6 +430,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_watch_gives_every_change_once_whatever_made_it);
         RUN(test_a_watch_after_what_was_read_misses_nothing_in_between);
+        RUN(test_a_watch_after_a_revision_says_that_the_key_is_forgotten_since);
         RUN(test_a_watch_has_the_depth_that_it_wants);
         RUN(test_a_watch_that_drops_keeps_the_first_that_were_not_read);
         RUN(test_how_a_watch_is_opened_is_checked_first);

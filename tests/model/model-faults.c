@@ -407,6 +407,7 @@ static const struct {
         {SB_FAULT_STRANGER_REPLACED, "tests/api/api-faults"},
         {SB_FAULT_ROOM_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_HELD_AS_READ, "tests/api/api-faults"},
+        {SB_FAULT_LIFE_UNSAID, "tests/api/api-faults"},
         {SB_FAULT_GOING_BACK_UNENDED, "tests/api/api-faults"},
         {SB_FAULT_LOG_FILE_UNSAID, "tests/api/api-faults"},
         {SB_FAULT_REST_DROPPED, "tests/api/api-faults"},
