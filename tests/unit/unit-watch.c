@@ -189,8 +189,10 @@ static void test_a_watch_after_a_revision_gives_each_that_a_rule_keeps(void)
         unmake_bus();
 }
 
-static void test_a_jump_to_another_life_misses_nothing(void)
+static void test_a_jump_to_another_life_misses_nothing_and_that_one_ended_is_said(void)
 {
+        struct sb_op_change change;
+
         CHECK(begin(1 << 20));
         for (uint32_t i = 0; i < 5; i++)
                 CHECK_EQ(put(&writer, "key", "v", 1), 0);
@@ -200,7 +202,9 @@ static void test_a_jump_to_another_life_misses_nothing(void)
         CHECK_EQ(watch_key(&reader, "key", 0, DEPTH, &watch), 0);
         CHECK_EQ(watch.start, 6); /* the floor */
         watch.last = 2;           /* of the life before */
-        CHECK(nothing(&watch));
+        CHECK(sb_op_watch_has(&reader, &watch));
+        CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
+        CHECK(!sb_op_watch_has(&reader, &watch) && nothing(&watch));
         CHECK_EQ(put(&writer, "key", "w", 1), 0);
         CHECK(next_is(&watch, 7, "w", NULL));
         unmake_bus();
@@ -447,7 +451,7 @@ int main(int argc, char **argv)
         RUN(test_up_to_the_depth_none_is_lost_and_then_they_are_counted);
         RUN(test_a_watch_after_a_revision_gives_what_is_left);
         RUN(test_a_watch_after_a_revision_gives_each_that_a_rule_keeps);
-        RUN(test_a_jump_to_another_life_misses_nothing);
+        RUN(test_a_jump_to_another_life_misses_nothing_and_that_one_ended_is_said);
         RUN(test_the_first_of_another_life_misses_nothing_where_later_ones_are_out);
         RUN(test_a_ring_of_an_earlier_watch_is_not_followed);
         RUN(test_behind_the_last_watch_nothing_is_left_of_it);
