@@ -37,8 +37,9 @@ static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
 /* One of the watches. */
 struct watched {
         struct sb_watch *watch;
-        const char *key;
-        bool is_lapped; /* changes were lost, and no change behind them was told so far */
+        const char *key;       /* as it was typed */
+        struct sb_bytes bytes; /* as the bus has it */
+        bool is_lapped;        /* changes were lost, and no change behind them was told so far */
 };
 
 /* All watches of the command, and when it ends. */
@@ -104,6 +105,22 @@ static void watch_print_lapped(const struct cli *cli, const struct sb_watch *wat
                 cli_json_end();
         } else {
                 printf("... some lost; on from cut %" PRIu64 "\n", sb_watch_cut(watch));
+        }
+        fflush(stdout);
+}
+
+/* Say that a key was forgotten behind the revision after which it is watched. */
+static void watch_print_forgotten(const struct cli *cli, struct sb_bytes key)
+{
+        if (cli->json) {
+                cli_json_begin();
+                cli_json_bytes("key", key, cli->base64);
+                cli_json_text("lapped", "it has no value now");
+                cli_json_end();
+        } else {
+                printf("... some lost; ");
+                cli_print_bytes(cli, key);
+                printf(" has no value now\n");
         }
         fflush(stdout);
 }
@@ -236,8 +253,14 @@ static int watch_take(struct watching *watching, struct watched *watched, int *r
                 /* A prefix goes on from now. */
                 return cli->prefix && watching->last_cut != UINT64_MAX ? SB_E_TIMED_OUT : 0;
         }
-        if (r == SB_E_TIMED_OUT || r == -EINTR)
+        if (r == SB_E_TIMED_OUT || r == -EINTR) {
+                /* No change comes behind that, unless the key comes back. */
+                if (r == SB_E_TIMED_OUT && watched->is_lapped && !cli->prefix && !cli->exec) {
+                        watch_print_forgotten(cli, watched->bytes);
+                        watched->is_lapped = false;
+                }
                 return SB_E_TIMED_OUT;
+        }
         if (r != 0) {
                 *ret_end = cli_fail(cli, cli_word(watched->key), r);
                 return 0;
@@ -315,6 +338,7 @@ static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct watched *a
                 r = cli_key(cli, cli->operands[i], cli->prefix, &key);
                 if (r != 0)
                         return r;
+                all[i].bytes = key;
                 r = sb_watch_open(bus, key, flags, after, &all[i].watch);
                 if (r == -EINVAL && (flags & SB_AFTER_CUT))
                         return cli_no_cut(cli, cli->after);
