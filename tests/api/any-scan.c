@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "libclient/core/bus.h"
 #include "tests/api/any.h"
 
 #define MANY 70u
@@ -194,7 +195,8 @@ void any_scan_many(void)
         /* What ended it, the next call says: asked before any guard is released. */
         if (done < count && done < scan->left) {
                 end = sb_scan_next(scan->scan, &behind);
-                ANY_CHECK(end != 0, "a batch ended early");
+                ANY_CHECK(end != 0 || any.bus[scan->bus]->guard_free_count == 0,
+                        "a batch ended early");
         }
         for (size_t i = 0; i < done; i++) {
                 scan->left--;
