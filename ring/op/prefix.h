@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 #include "ring/op/watch.h"
-#include "shm/keys/order.h"
 #include "shm/base/fault.h"
+#include "shm/keys/order.h"
 #include "shm/layout/handle.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"

@@ -1,7 +1,7 @@
 /*
- * All calls of the public interface but those that sleep, by chance, beside a model in plain memory
- * (any.h): on buses from the smallest one on, most of them full, with keys and values of each
- * length at which something changes.
+ * All calls of the public interface but sb_fd() and those that sleep, by chance, beside a model in
+ * plain memory (any.h): on buses from the smallest one on, most of them full, with keys and values
+ * of each length at which something changes.
  *
  * Buses are closed and opened again, with all that is open on them; of a segment of this process
  * they are left to the reaper as by a killed process; of an agentd the engine is killed, and goes
@@ -44,8 +44,8 @@ static uint32_t died_count;
 static uint64_t tell_ns(void *context)
 {
         (void)context;
-        if (any.hurries &&
-                ++any.looks % 16 == 0) /* what looks twice, for how long it took, goes on */
+        /* Not with each look: what looks twice, for how long it took, has to come to an end. */
+        if (any.hurries && ++any.looks % 16 == 0)
                 any.time_ns += SECOND_NS;
         return any.time_ns;
 }
@@ -154,29 +154,16 @@ static void kill_engine(void)
 }
 
 /* Watches keep memory, which others are to have: half of the runs have some. */
+static bool has_watches(void)
+{
+        return any.seed / 10 % 2;
+}
+
 static void watch_open(void)
 {
         /* Where the clock is a real one, a watch that finds no memory waits for a second. */
-        if (any.seed / 10 % 2 && (any.time_ns != 0 || any_one_in(10)))
+        if (has_watches() && (any.time_ns != 0 || any_one_in(10)))
                 any_watch_open();
-}
-
-static void watch_next(void)
-{
-        if (any.seed / 10 % 2)
-                any_watch_next();
-}
-
-static void watch_wait(void)
-{
-        if (any.seed / 10 % 2)
-                any_watch_wait();
-}
-
-static void watch_scan(void)
-{
-        if (any.seed / 10 % 2)
-                any_watch_scan();
 }
 
 /* What is done, and how often in so many steps. */
@@ -190,8 +177,8 @@ static const struct {
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
         {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
         {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {restart, 4}, {evict, 6},
-        {any_txn_lost, 30}, {watch_open, 60}, {watch_next, 240}, {watch_wait, 120},
-        {watch_scan, 60}};
+        {any_txn_lost, 30}, {watch_open, 60}, {any_watch_next, 240}, {any_watch_wait, 120},
+        {any_watch_scan, 60}};
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static void make_names(void)
@@ -319,8 +306,7 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
         }
         TEST_NOTE("seeds %llu to %llu: %llu conflicts; no room %llu times, not known %llu times, "
                   "known for a mark or a rule %llu times; watches gave %llu changes, were lapped "
-                  "%llu "
-                  "times, and scanned at %llu times",
+                  "%llu times, and scanned at %llu times",
                 (unsigned long long)seed, (unsigned long long)(seed + runs - 1),
                 (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)lapped,
                 (unsigned long long)known, (unsigned long long)changes, (unsigned long long)behind,

@@ -30,7 +30,6 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/keys/order.h"
-#include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
@@ -216,18 +215,6 @@ static uint64_t revision_at(struct sb_bus *bus, unsigned key, uint64_t cut)
         return rev;
 }
 
-/* A scan at the cut that the watch keeps was refused: say what its client's record holds. */
-static void complain_of_cut(const struct follower *follower, uint64_t cut, int r)
-{
-        struct sb_record *record = follower->bus->handle.record;
-        const struct sb_word64 *words = sb_record_snapshots(record);
-
-        COMPLAIN("place %u: a scan at the watch's cut %" PRIx64
-                 " said %d; the record, of process %u, holds %" PRIx64 ", %" PRIx64 ", %" PRIx64,
-                follower->place, cut, r, record->pid, sb_load_acquire(&words[0]),
-                sb_load_acquire(&words[1]), sb_load_acquire(&words[2]));
-}
-
 static void look_at_all(struct follower *follower)
 {
         struct sb_scan_options how = {.size = sizeof(how), .cut = sb_watch_cut(follower->watch)};
@@ -240,7 +227,7 @@ static void look_at_all(struct follower *follower)
         memset(follower->known, 0, sizeof(follower->known));
         r = sb_scan_open_at(follower->bus, (struct sb_bytes){"storm/", 6}, &how, &scan);
         if (r)
-                complain_of_cut(follower, how.cut, r);
+                COMPLAIN("a scan at the watch's cut said %d", r);
         while (!(r = sb_scan_next(scan, &guard))) {
                 follower->known[number_of(&guard)] = (struct known){PRESENT, guard.rev};
                 sb_guard_release(&guard);
