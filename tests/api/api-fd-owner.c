@@ -127,9 +127,6 @@ static void test_a_bus_may_go_to_another_thread(void)
         CHECK_EQ(pthread_join(thread, &failed), 0);
         CHECK(!failed);
         CHECK_EQ(sb_fd_kind(bus), SB_FD_THREAD);
-        /* What the kernel ends with the io_uring may show once more. */
-        for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
-                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
         CHECK(rests(fd));
         CHECK(set("key", "2") && readable(fd, LONG_MS));
         CHECK_EQ(next(watch), 0);
@@ -145,7 +142,8 @@ static void *make_elsewhere(void *fd)
         return NULL;
 }
 
-/* What waits is over with the thread that made it: that shows, and the next call sees to it. */
+/* What waits may be over with the thread that made it: that shows, and the next call sees to it. Or
+ * the kernel lets it go on: then the next change shows. */
 static void test_the_thread_that_made_it_may_end(void)
 {
         struct sb_watch *watch = NULL;
@@ -158,8 +156,6 @@ static void test_the_thread_that_made_it_may_end(void)
         CHECK_EQ(pthread_join(thread, NULL), 0);
         CHECK(fd >= 0);
         for (unsigned round = 0; round < 2; round++) {
-                for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
-                        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
                 CHECK(rests(fd));
                 CHECK(set("key", "1") && readable(fd, LONG_MS));
                 CHECK_EQ(next(watch), 0);

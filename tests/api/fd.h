@@ -42,13 +42,17 @@ static inline bool readable(int fd, int wait_ms)
         return poll(&look, 1, wait_ms) == 1 && look.revents == POLLIN;
 }
 
-/* Whether it cannot be read. A thread that was just about to write it costs one turn. */
+/*
+ * Whether it cannot be read. A thread that was just about to write it costs one turn. So does each
+ * of the two requests of an io_uring that is no more, whenever the kernel gets round to them.
+ */
 static inline bool rests(int fd)
 {
-        for (unsigned i = 0; i < 2 && sb_fd_kind(bus) == SB_FD_THREAD && readable(fd, QUIET); i++)
-                if (sb_wait(bus, 0) != SB_E_TIMED_OUT)
+        for (unsigned turn = 0; readable(fd, QUIET); turn++)
+                if (turn == 4 || sb_wait(bus, 0) != SB_E_TIMED_OUT ||
+                        sb_fd_kind(bus) != SB_FD_THREAD)
                         return false;
-        return !readable(fd, QUIET);
+        return true;
 }
 
 static inline bool set(const char *key, const char *value)
