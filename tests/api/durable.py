@@ -25,6 +25,20 @@ def what_is_there(pipe):
     return said.decode(errors='replace')
 
 
+def signal_each(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:  # a log ends with its engine, or by itself
+            pass
+
+
+def kill_at_once(pids):
+    """None of them has time for anything: an engine that still runs takes the place of a killed supervisor, and starts another one."""
+    for number in signal.SIGSTOP, signal.SIGKILL:
+        signal_each(pids, number)
+
+
 class Durable:
     """A bus in a directory, and the agentd that serves it."""
 
@@ -91,11 +105,7 @@ class Durable:
     def signal_all(self, number):
         """Return: those that were there."""
         pids = list(self.pids().values())
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:  # a log ends with its engine, or by itself
-                pass
+        signal_each(pids, number)
         return pids
 
     def kill_while_it_starts(self):
@@ -106,12 +116,8 @@ class Durable:
 
     def kill_all(self):
         """At once: none of them has time for anything."""
-        pids = self.signal_all(signal.SIGSTOP)
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        pids = list(self.pids().values())
+        kill_at_once(pids)
         if self.process:
             self.process.wait(timeout=60)
         deadline = time.monotonic() + 20
