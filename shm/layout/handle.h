@@ -223,7 +223,7 @@ struct sb_commits {
 };
 
 #ifndef SB_PREFIX_NOTED
-#define SB_PREFIX_NOTED 128u /* power of two */
+#define SB_PREFIX_NOTED 1024u /* power of two */
 #endif
 /* A cell that this handle noted for a row of hints (its block's offset) when that gave so much up:
  * until it gives more up, another look at the cell finds nothing. Or for a sweep, the number of
