@@ -282,12 +282,12 @@ void any_walk_whole(void)
         sb_history_close(walk.history);
 }
 
-void any_walks_end(uint32_t bus, enum any_end end)
+void any_walks_end(uint32_t bus)
 {
         for (uint32_t i = 0; i < ANY_WALKS; i++) {
                 struct walk *walk = &walks[i];
 
                 if (walk->history && walk->bus == bus)
-                        walk->history = end == ANY_DIED ? NULL : sb_history_close(walk->history);
+                        walk->history = sb_history_close(walk->history);
         }
 }

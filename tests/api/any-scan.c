@@ -349,6 +349,6 @@ void any_scans_end(uint32_t bus, enum any_end end)
                         continue;
                 ANY_CHECK(end != ANY_CLOSED || sb_scan_next(scan->scan, &guard) == SB_E_DETACHED,
                         "a scan goes on behind its bus");
-                scan->scan = end == ANY_DIED ? NULL : sb_scan_close(scan->scan);
+                scan->scan = sb_scan_close(scan->scan);
         }
 }

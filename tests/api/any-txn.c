@@ -60,8 +60,7 @@ void any_txns_end(uint32_t bus, enum any_end how)
                 ANY_CHECK(how != ANY_CLOSED || txn->decided ||
                                   sb_txn_commit(txn->txn, NULL) == SB_E_DETACHED,
                         "a transaction goes on behind its bus");
-                if (how != ANY_DIED)
-                        sb_txn_end(txn->txn);
+                sb_txn_end(txn->txn);
                 forget(txn);
         }
 }

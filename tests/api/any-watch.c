@@ -392,9 +392,6 @@ void any_watches_end(uint32_t bus, enum any_end end)
                 ANY_CHECK(end != ANY_CLOSED ||
                                   sb_watch_next(watch->watch, 0, &guard) == SB_E_DETACHED,
                         "a watch goes on behind its bus");
-                if (end == ANY_DIED)
-                        watch->watch = NULL;
-                else
-                        close_watch(watch);
+                close_watch(watch);
         }
 }

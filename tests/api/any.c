@@ -463,13 +463,11 @@ void any_release_all(void)
                 release(&held[i], true);
 }
 
-void any_guards_end(struct sb_bus *bus, bool died)
+void any_guards_end(struct sb_bus *bus)
 {
         for (uint32_t i = 0; i < ANY_GUARDS; i++) {
                 if (!held[i].used || held[i].guard.bus != bus)
                         continue;
-                if (died)
-                        held[i].guard = (struct sb_guard){0};
                 release(&held[i], false);
         }
 }

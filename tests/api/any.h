@@ -164,8 +164,8 @@ void any_compare_seen(
 /* Release it, now or some day. */
 void any_let_go(struct sb_guard *guard);
 void any_release_all(void);
-/* A bus ends: its guards are released; or it @died, and nothing is. */
-void any_guards_end(struct sb_bus *bus, bool died);
+/* A bus has ended: its guards are released. */
+void any_guards_end(struct sb_bus *bus);
 
 /* ---- transactions ---- */
 
@@ -186,11 +186,10 @@ void any_txn_commit(void), any_txn_lost(void), any_delete_range(void), any_resto
 void any_mark(void), any_keep(void), any_walk(void), any_walk_whole(void);
 void any_watch_open(void), any_watch_next(void), any_watch_wait(void), any_watch_scan(void);
 
-/* The end of what a bus has; @closed: it is closed already, so each says SB_E_DETACHED; @died:
- * nothing is given back. */
-enum any_end { ANY_OPEN, ANY_CLOSED, ANY_DIED };
+/* The end of what a bus has; ANY_CLOSED: it is closed already, so each says SB_E_DETACHED. */
+enum any_end { ANY_OPEN, ANY_CLOSED };
 void any_scans_end(uint32_t bus, enum any_end end);
-void any_walks_end(uint32_t bus, enum any_end end);
+void any_walks_end(uint32_t bus);
 void any_txns_end(uint32_t bus, enum any_end end);
 void any_watches_end(uint32_t bus, enum any_end end);
 /* The cuts that a bus has announced are gone. */
