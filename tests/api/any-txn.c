@@ -31,7 +31,7 @@ struct any_txn *any_open_txn(void)
 {
         struct any_txn *txn = &any.txn[any_below(ANY_TXNS)];
 
-        return txn->txn && !txn->decided && !txn->lost ? txn : NULL;
+        return txn->txn && !txn->decided && !txn->lost && txn->bus + 1 != any.asleep ? txn : NULL;
 }
 
 static void forget(struct any_txn *txn)

@@ -1,11 +1,12 @@
 /*
- * Watches, by chance: of keys and of prefixes, as queues, after revisions and cuts of before; waits
- * for them; and scans at their cuts. See any.h.
+ * Watches, by chance: of keys and of prefixes, as queues, after revisions and cuts of before; and
+ * scans at their cuts. See any.h; any-wait.c waits for them.
  *
  * In the model a watch stands in the list of changes of each of its keys. The next change of a key
  * is the one behind that place: unless the watch was lapped, or is a queue that drops, none is left
  * out. What it has not given yet is waited for in vain by no call.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,25 +16,13 @@
 #define LARGE   (UINT64_C(16) << 20) /* a bus on which memory is short seldom, and that shows */
 #define LENGTHS 3u                   /* of prefixes, at most: each costs every write a look */
 
-static struct watch {
-        struct sb_watch *watch; /* NULL: none is open */
-        uint32_t bus, key, len; /* of one key; ANY_KEYS: of all with a prefix */
-        uint32_t depth;         /* changes that are kept at least */
-        uint32_t opened;        /* the first change that came since then; 0: all did */
-        bool drops, after, held, lapped;
-        uint32_t next[ANY_KEYS]; /* the change that comes next */
-        uint64_t begun, last;    /* the cut at which it began, that of the last change */
-        unsigned char prefix[ANY_KEY_LEN];
-} watches[ANY_WATCHES];
-
-static bool is_of(const struct watch *watch, uint32_t key)
+static bool is_of(const struct any_watch *watch, uint32_t key)
 {
         return watch->key == ANY_KEYS ? any_begins(&any.key[key], watch->prefix, watch->len)
                                       : watch->key == key;
 }
 
-/* How many changes the watch has not given. */
-static uint64_t left_of(const struct watch *watch)
+uint64_t any_left_of(const struct any_watch *watch)
 {
         uint64_t left = 0;
 
@@ -44,13 +33,13 @@ static uint64_t left_of(const struct watch *watch)
 }
 
 /* All that was so far is behind the watch. */
-static void pass_all(struct watch *watch)
+static void pass_all(struct any_watch *watch)
 {
         for (uint32_t key = 0; key < any.key_count; key++)
                 watch->next[key] = any.key[key].count;
 }
 
-static void close_watch(struct watch *watch)
+static void close_watch(struct any_watch *watch)
 {
         watch->watch = sb_watch_close(watch->watch);
 }
@@ -58,7 +47,7 @@ static void close_watch(struct watch *watch)
 /* ---- opening ---- */
 
 /* After a revision of the key that is known, or from now on. */
-static uint64_t draw_revision(struct watch *watch)
+static uint64_t draw_revision(struct any_watch *watch)
 {
         const struct any_key *of = &any.key[watch->key];
         uint32_t i = of->count - (uint32_t)any_below(of->count < 100 ? of->count + 1 : 100);
@@ -72,7 +61,7 @@ static uint64_t draw_revision(struct watch *watch)
 }
 
 /* After a cut of before, or from now on. */
-static uint64_t draw_cut(struct watch *watch, uint32_t *flags)
+static uint64_t draw_cut(struct any_watch *watch, uint32_t *flags)
 {
         uint64_t cut = any_one_in(3) ? any_cut() : 0;
 
@@ -90,7 +79,7 @@ static uint64_t draw_cut(struct watch *watch, uint32_t *flags)
         return cut;
 }
 
-static struct sb_bytes draw_prefix(struct watch *watch)
+static struct sb_bytes draw_prefix(struct any_watch *watch)
 {
         const struct any_key *of = &any.key[any_key()];
         uint32_t lens[LENGTHS] = {0, of->len < 3 ? of->len : 3, of->len};
@@ -103,13 +92,15 @@ static struct sb_bytes draw_prefix(struct watch *watch)
 
 void any_watch_open(void)
 {
-        struct watch *watch = &watches[any_below(ANY_WATCHES)];
+        struct any_watch *watch = &any.watch[any_below(ANY_WATCHES)];
         struct sb_watch_options how = {.size = sizeof(how), .data = watch};
         struct sb_bytes key;
         int r;
 
         close_watch(watch);
-        *watch = (struct watch){.bus = any_bus(), .key = any_one_in(2) ? ANY_KEYS : any_key()};
+        if (any_one_in(8))
+                return;
+        *watch = (struct any_watch){.bus = any_bus(), .key = any_one_in(2) ? ANY_KEYS : any_key()};
         pass_all(watch);
         watch->drops = any_one_in(3);
         how.flags = watch->drops ? SB_BUFFERED : 0;
@@ -185,7 +176,7 @@ static bool is_later_life(uint32_t key, uint32_t from, uint32_t i)
         return from < i;
 }
 
-static void take_change(struct watch *watch, struct sb_guard *guard)
+static void take_change(struct any_watch *watch, struct sb_guard *guard)
 {
         uint32_t key = find_key(guard), next, i;
 
@@ -215,24 +206,24 @@ static void take_change(struct watch *watch, struct sb_guard *guard)
 
 /* Whether so much has come that some of it may be gone; or it was before the watch was opened; or
  * memory was short. */
-static bool may_be_lapped(const struct watch *watch)
+static bool may_be_lapped(const struct any_watch *watch)
 {
         if (watch->after && (watch->key == ANY_KEYS || watch->next[watch->key] < watch->opened))
                 return true;
         return any.full > 0 || any.bus[0]->handle.segment.geometry.size < LARGE ||
-               left_of(watch) > watch->depth;
+               any_left_of(watch) > watch->depth;
 }
 
 /* The watch begins anew: of a prefix at a cut of now. */
-static void be_lapped(struct watch *watch)
+static void be_lapped(struct any_watch *watch)
 {
         ANY_CHECK(!watch->drops || (watch->after && watch->key == ANY_KEYS), "a queue was lapped");
         ANY_CHECK(may_be_lapped(watch), "a watch was lapped by %llu changes",
-                (unsigned long long)left_of(watch));
+                (unsigned long long)any_left_of(watch));
         ANY_CHECK(!watch->lapped, "a watch is lapped again, with nothing in between");
         any.watch_lapped++;
         if (watch->key != ANY_KEYS) {
-                ANY_CHECK(left_of(watch) > 0 || !any_now(watch->key),
+                ANY_CHECK(any_left_of(watch) > 0 || !any_now(watch->key),
                         "a watch was lapped, and nothing came");
                 watch->lapped = true;
                 return;
@@ -244,11 +235,11 @@ static void be_lapped(struct watch *watch)
         pass_all(watch);
 }
 
-/* Ask for one change. Return: whether there may be more. */
-static bool ask(struct watch *watch, bool has)
+bool any_ask(struct any_watch *watch, bool has)
 {
         struct sb_guard guard = {0};
-        int r = sb_watch_next(watch->watch, 0, &guard);
+        uint64_t deadline_ns = any_may_sleep(watch->bus, watch);
+        int r = any_has_slept(sb_watch_next(watch->watch, deadline_ns, &guard));
 
         if (any_is_full(r)) {
                 any_release_all();
@@ -262,6 +253,8 @@ static bool ask(struct watch *watch, bool has)
         case SB_E_LAPPED:
                 be_lapped(watch);
                 return true;
+        case -EINTR: /* by a signal, whatever came meanwhile */
+                return false;
         default:
                 break;
         }
@@ -272,62 +265,49 @@ static bool ask(struct watch *watch, bool has)
                 pass_all(watch);
                 watch->lapped = false;
         }
-        ANY_CHECK(watch->drops || left_of(watch) == 0, "a watch keeps %llu changes to itself",
-                (unsigned long long)left_of(watch));
+        ANY_CHECK(watch->drops || any_left_of(watch) == 0, "a watch keeps %llu changes to itself",
+                (unsigned long long)any_left_of(watch));
         /* Of a key that was forgotten it counts them when its next life begins. */
         if (watch->drops && watch->key != ANY_KEYS && any_now(watch->key))
-                ANY_CHECK(sb_watch_dropped(watch->watch) >= left_of(watch),
+                ANY_CHECK(sb_watch_dropped(watch->watch) >= any_left_of(watch),
                         "a queue lost %llu changes, and counts %llu",
-                        (unsigned long long)left_of(watch),
+                        (unsigned long long)any_left_of(watch),
                         (unsigned long long)sb_watch_dropped(watch->watch));
         return false;
 }
 
-static struct watch *draw_watch(void)
+static struct any_watch *draw_watch(void)
 {
-        struct watch *watch = &watches[any_below(ANY_WATCHES)];
+        struct any_watch *watch = &any.watch[any_below(ANY_WATCHES)];
 
         return watch->watch ? watch : NULL;
 }
 
 void any_watch_next(void)
 {
-        struct watch *watch = draw_watch();
+        struct any_watch *watch = draw_watch();
         uint64_t left = any_one_in(3) ? UINT64_MAX : 1 + any_below(20);
 
-        while (watch && left-- > 0 && ask(watch, false))
-                continue;
+        if (!watch)
+                return;
+        if (any_must_give(watch))
+                any_must_show(watch->bus, "a watch has something");
+        while (left-- > 0 && any_ask(watch, false))
+                any_must_show(watch->bus, "a watch gave something, and may have more");
 }
 
-/* ---- waits ---- */
+/* Of one that has said that it is lapped that may have been all, of a key that was forgotten. */
+bool any_must_give(const struct any_watch *watch)
+{
+        return watch->watch && !watch->drops && !watch->lapped && any_left_of(watch) > 0;
+}
 
-/* A watch of the bus that must have something, or NULL. One that has said that it is lapped may
- * have said all, of a key that was forgotten. */
-static const struct watch *must_have(uint32_t bus)
+const struct any_watch *any_must_have(uint32_t bus)
 {
         for (uint32_t i = 0; i < ANY_WATCHES; i++)
-                if (watches[i].watch && watches[i].bus == bus && !watches[i].drops &&
-                        !watches[i].lapped && left_of(&watches[i]) > 0)
-                        return &watches[i];
+                if (any.watch[i].bus == bus && any_must_give(&any.watch[i]))
+                        return &any.watch[i];
         return NULL;
-}
-
-void any_watch_wait(void)
-{
-        uint32_t bus = any_bus();
-        const struct watch *has = must_have(bus);
-        struct sb_watch *ready;
-        int r = sb_wait(any.bus[bus], 0);
-
-        ANY_CHECK(r == 0 || (r == SB_E_TIMED_OUT && !has),
-                "a wait says %d, and the watch of key %u has %llu changes", r,
-                has ? has->key : ANY_KEYS, has ? (unsigned long long)left_of(has) : 0);
-        if (r != 0 || any_one_in(3))
-                return;
-        ready = sb_watch_ready(any.bus[bus]);
-        ANY_CHECK(ready, "a wait ends, and no watch is ready");
-        if (any_one_in(2))
-                (void)ask(sb_watch_data(ready), true);
 }
 
 /* ---- scans ---- */
@@ -335,7 +315,7 @@ void any_watch_wait(void)
 /* The cut of a watch that was not asked yet is kept, whatever came since then. */
 void any_watch_scan(void)
 {
-        struct watch *watch = draw_watch();
+        struct any_watch *watch = draw_watch();
         struct sb_scan_options how = {.size = sizeof(how)};
         struct sb_guard guard = {0};
         struct sb_scan *scan = NULL;
@@ -376,8 +356,8 @@ void any_watch_scan(void)
 void any_watches_lose(uint32_t bus)
 {
         for (uint32_t i = 0; i < ANY_WATCHES; i++)
-                if (watches[i].bus == bus)
-                        watches[i].held = false;
+                if (any.watch[i].bus == bus)
+                        any.watch[i].held = false;
 }
 
 void any_watches_end(uint32_t bus, enum any_end end)
@@ -385,7 +365,7 @@ void any_watches_end(uint32_t bus, enum any_end end)
         struct sb_guard guard = {0};
 
         for (uint32_t i = 0; i < ANY_WATCHES; i++) {
-                struct watch *watch = &watches[i];
+                struct any_watch *watch = &any.watch[i];
 
                 if (!watch->watch || watch->bus != bus)
                         continue;

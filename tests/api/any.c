@@ -59,7 +59,9 @@ bool any_one_in(uint64_t count)
 
 uint32_t any_bus(void)
 {
-        return (uint32_t)any_below(ANY_BUSES);
+        uint32_t bus = (uint32_t)any_below(ANY_BUSES);
+
+        return bus + 1 == any.asleep ? (bus + 1) % ANY_BUSES : bus;
 }
 
 uint32_t any_key(void)
@@ -441,11 +443,17 @@ static void release(struct held *guard, bool look)
         guard->used = false;
 }
 
+/* Whether it is of a bus that is in a call. */
+static bool is_asleep(const struct held *guard)
+{
+        return guard->used && any.asleep != 0 && guard->guard.bus == any.bus[any.asleep - 1];
+}
+
 void any_let_go(struct sb_guard *guard)
 {
         struct held *place = &held[any_below(ANY_GUARDS)];
 
-        if (!any_one_in(3)) {
+        if (!any_one_in(3) || is_asleep(place)) {
                 sb_guard_release(guard);
                 sb_guard_release(guard);
                 return;
@@ -460,7 +468,8 @@ void any_let_go(struct sb_guard *guard)
 void any_release_all(void)
 {
         for (uint32_t i = 0; i < ANY_GUARDS; i++)
-                release(&held[i], true);
+                if (!is_asleep(&held[i]))
+                        release(&held[i], true);
 }
 
 void any_guards_end(struct sb_bus *bus)

@@ -80,6 +80,17 @@ struct any_txn {
         struct any_write write[ANY_KEYS];
 };
 
+struct any_watch {
+        struct sb_watch *watch; /* NULL: none is open */
+        uint32_t bus, key, len; /* of one key; ANY_KEYS: of all with a prefix */
+        uint32_t depth;         /* changes that are kept at least */
+        uint32_t opened;        /* the first change that came since then; 0: all did */
+        bool drops, after, held, lapped;
+        uint32_t next[ANY_KEYS]; /* the change that comes next */
+        uint64_t begun, last;    /* the cut at which it began, that of the last change */
+        unsigned char prefix[ANY_KEY_LEN];
+};
+
 extern const char *any_test; /* the name of the test */
 extern struct any {
         uint64_t seed, step, random;
@@ -97,7 +108,14 @@ extern struct any {
         struct any_mark mark[ANY_MARKS];
         struct any_rule rule[ANY_RULES];
         struct any_txn txn[ANY_TXNS];
+        struct any_watch watch[ANY_WATCHES];
+        struct {
+                int fd; /* of the bus's descriptor */
+                bool has_fd, has_ring, interrupted;
+        } wait[ANY_BUSES];
+        uint32_t asleep; /* 1 + a bus that sleeps in a call, while others go on; 0: none */
         uint64_t full, lapped, known, conflicts, watched, watch_lapped, watch_scans; /* how often */
+        uint64_t slept, shown, rested;
 } any;
 
 /* ---- what goes wrong ---- */
@@ -117,7 +135,7 @@ bool any_is_full(int r);
 
 uint64_t any_below(uint64_t bound); /* 0 .. bound-1; 0 for 0 */
 bool any_one_in(uint64_t count);
-uint32_t any_bus(void);
+uint32_t any_bus(void); /* one that is in no call */
 uint32_t any_key(void);
 /* Until the next call. */
 struct sb_bytes any_value(void);
@@ -175,6 +193,28 @@ void any_txn_read(struct any_txn *txn, uint32_t key);
 /* One that is open and not decided, and has its cut; or NULL. */
 struct any_txn *any_open_txn(void);
 
+/* ---- watches and waits ---- */
+
+/* How many changes the watch has not given. */
+uint64_t any_left_of(const struct any_watch *watch);
+/* A watch of the bus that must have something, or NULL; whether this one must. */
+const struct any_watch *any_must_have(uint32_t bus);
+bool any_must_give(const struct any_watch *watch);
+/* Ask for one change; the watch was said to have @has one. Return: whether there may be more. */
+bool any_ask(struct any_watch *watch, bool has);
+/* The deadline of the next call, which waits for the watch (NULL: any of the bus). */
+uint64_t any_may_sleep(uint32_t bus, const struct any_watch *watch);
+/* It has said @r. Return: that; SB_E_TIMED_OUT for what sb_interrupt() has ended before anything
+ * came. */
+int any_has_slept(int r);
+/* The system's wait: nothing but the test itself can end it, so it does what is to come meanwhile,
+ * and lets the time pass. */
+int any_sleep(struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns);
+/* A call has looked at the clock: something may come then, too. */
+void any_look(void);
+/* The descriptor of the bus, if it has one, can be read, because @why. */
+void any_must_show(uint32_t bus, const char *why);
+
 /* ---- the parts; each is one random call of the public interface ---- */
 
 void any_set(void), any_cas(void), any_delete(void), any_number(void), any_append(void);
@@ -184,7 +224,9 @@ void any_scan_whole(void);
 void any_txn_begin(void), any_txn_set(void), any_txn_delete(void), any_txn_get(void);
 void any_txn_commit(void), any_txn_lost(void), any_delete_range(void), any_restore(void);
 void any_mark(void), any_keep(void), any_walk(void), any_walk_whole(void);
-void any_watch_open(void), any_watch_next(void), any_watch_wait(void), any_watch_scan(void);
+void any_watch_open(void), any_watch_next(void), any_watch_scan(void), any_tick(void);
+void any_wait(void), any_wait_until(void), any_interrupt(void);
+void any_fd(void), any_fd_look(void), any_fd_turn(void);
 
 /* The end of what a bus has; ANY_CLOSED: it is closed already, so each says SB_E_DETACHED. */
 enum any_end { ANY_OPEN, ANY_CLOSED };
@@ -192,6 +234,7 @@ void any_scans_end(uint32_t bus, enum any_end end);
 void any_walks_end(uint32_t bus);
 void any_txns_end(uint32_t bus, enum any_end end);
 void any_watches_end(uint32_t bus, enum any_end end);
+void any_fd_end(uint32_t bus); /* it is closed */
 /* The cuts that a bus has announced are gone. */
 void any_scans_lose(uint32_t bus);
 void any_txns_lose(uint32_t bus);

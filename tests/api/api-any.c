@@ -1,7 +1,7 @@
 /*
- * All calls of the public interface but sb_fd() and those that sleep, by chance, beside a model in
- * plain memory (any.h): on buses from the smallest one on, most of them full, with keys and values
- * of each length at which something changes.
+ * All calls of the public interface, by chance, beside a model in plain memory (any.h): on buses
+ * from the smallest one on, most of them full, with keys and values of each length at which
+ * something changes.
  *
  * Buses are closed and opened again, with all that is open on them; of a segment of this process
  * they are left to the reaper as by a killed process; of an agentd the engine is killed, and goes
@@ -19,6 +19,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
+#include "libclient/core/fd.h"
 #include "ring/op/mark.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
@@ -34,23 +35,39 @@
 #define RUNS      80u
 #define STEPS     2500u
 #define CLIENTS   9u
+#define BEGUN_NS  (UINT64_C(1) << 60) /* the clock's beginning: years from now */
 
 static struct world world;
+static _Thread_local bool is_test; /* this is the test's thread */
 
-/* The clock of a segment of this process stands still, but for what steps let pass. */
+/* The clock of a segment of this process stands still, but for what steps let pass. A thread that
+ * waits behind a descriptor has one of its own, which stands still for ever. */
 static uint64_t tell_ns(void *context)
 {
+        uint64_t now;
+
         (void)context;
+        if (!is_test)
+                return BEGUN_NS;
         /* Not with each look: what looks twice, for how long it took, has to come to an end. */
         if (any.hurries && ++any.looks % 16 == 0)
                 any.time_ns += SECOND_NS;
-        return any.time_ns;
+        now = any.time_ns;
+        any_look();
+        return now;
 }
 
 static void pass_ns(void *context, uint64_t ns)
 {
         (void)context;
         any.time_ns += ns;
+}
+
+static int sleep_on(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+        if (!is_test)
+                return sb_os_linux.wait(context, word, expected, deadline_ns);
+        return any_sleep(word, expected, deadline_ns);
 }
 
 static void stop_clock(void)
@@ -60,11 +77,12 @@ static void stop_clock(void)
         os = sb_os_linux;
         os.now_ns = os.realtime_ns = tell_ns;
         os.pause = pass_ns;
+        os.wait = sleep_on;
         world.segment.os = world.engine->segment.os = &os;
-        any.time_ns = UINT64_C(1) << 60; /* years from now */
+        any.time_ns = BEGUN_NS;
 }
 
-static void tick(void)
+void any_tick(void)
 {
         if (any.time_ns != 0)
                 pass_ns(NULL,
@@ -83,6 +101,16 @@ static void check_sound(void)
         ANY_CHECK(world_sound(&world, any.bus[any_bus()]), "the bus is not sound");
 }
 
+/* What waits behind a killed process's descriptor ends with it, and it is said to sleep still. */
+static void end_fd_as_killed(struct sb_bus *bus)
+{
+        struct sb_word64 *sleeps = &bus->handle.record->sleeps;
+        uint64_t said = sb_load_relaxed(sleeps); /* Relaxed, both: this thread's own. */
+
+        sb_fd_end(bus, false);
+        sb_store_relaxed(sleeps, said);
+}
+
 /* A bus is closed, or @dies, and another one takes its place. One that dies is closed as by a
  * forked child: its private memory is given back, and nothing in the segment is. */
 static void replace(uint32_t bus, bool dies)
@@ -90,9 +118,13 @@ static void replace(uint32_t bus, bool dies)
         struct sb_bus *old = any.bus[bus];
         uint32_t slot = old->handle.slot, generation = old->handle.generation;
 
-        if (dies) /* Relaxed: private memory, which fork() would have set to 0. */
+        if (dies) {
+                end_fd_as_killed(old);
+                /* Relaxed: private memory, which fork() would have set to 0. */
                 sb_store_relaxed((struct sb_word32 *)old->alive, 0);
+        }
         sb_close(old);
+        any_fd_end(bus);
         any_scans_end(bus, ANY_CLOSED);
         any_walks_end(bus);
         any_txns_end(bus, ANY_CLOSED);
@@ -116,6 +148,8 @@ static void restart(void)
                 return;
         ANY_CHECK(sb_flush(any.bus[any_bus()], SB_FOREVER) == 0, "a flush");
         ANY_CHECK(world_restart(&world, any.bus[0]), "no agentd starts again");
+        for (uint32_t i = 0; i < ANY_BUSES; i++)
+                any_must_show(i, "it is detached");
         for (uint32_t i = 0; i < ANY_BUSES; i++)
                 replace(i, false);
         any.value_len_max = any.bus[0]->handle.segment.value_len_max;
@@ -158,6 +192,24 @@ static void watch_open(void)
                 any_watch_open();
 }
 
+static void wait_until(void)
+{
+        if (has_watches() && (any.time_ns != 0 || any_one_in(10)))
+                any_wait_until();
+}
+
+static void interrupt(void)
+{
+        if (has_watches())
+                any_interrupt();
+}
+
+static void make_fd(void)
+{
+        if (has_watches())
+                any_fd();
+}
+
 /* What is done, and how often in so many steps. */
 static const struct {
         void (*run)(void);
@@ -167,10 +219,11 @@ static const struct {
         {any_scan_open, 120}, {any_scan_step, 500}, {any_scan_many, 80}, {any_scan_seek, 120},
         {any_scan_whole, 20}, {any_txn_begin, 100}, {any_txn_set, 200}, {any_txn_delete, 100},
         {any_txn_get, 120}, {any_txn_commit, 120}, {any_delete_range, 40}, {any_restore, 40},
-        {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {tick, 120},
+        {any_mark, 60}, {any_keep, 40}, {any_walk, 100}, {any_walk_whole, 60}, {any_tick, 120},
         {prune, 40}, {check_sound, 4}, {reopen, 5}, {kill_engine, 4}, {restart, 4}, {evict, 6},
-        {any_txn_lost, 30}, {watch_open, 60}, {any_watch_next, 240}, {any_watch_wait, 120},
-        {any_watch_scan, 60}};
+        {any_txn_lost, 30}, {watch_open, 60}, {any_watch_next, 240}, {any_watch_scan, 60},
+        {any_wait, 120}, {wait_until, 60}, {interrupt, 20}, {make_fd, 6}, {any_fd_look, 120},
+        {any_fd_turn, 120}};
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static void make_names(void)
@@ -260,6 +313,7 @@ static void end(void)
         for (uint32_t i = 0; i < ANY_BUSES; i++) {
                 ANY_CHECK(holds_nothing(any.bus[i]), "a bus holds something still");
                 any.bus[i] = sb_close(any.bus[i]);
+                any_fd_end(i);
         }
         any_forget();
         ANY_CHECK(world_close(&world), "the bus is not sound at its end");
@@ -277,7 +331,8 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
         static const uint64_t sizes[] = {128 * KIB, 160 * KIB, 192 * KIB, 256 * KIB, 384 * KIB,
                 512 * KIB, 1024 * KIB, 2048 * KIB, 4096 * KIB, 16384 * KIB};
         uint64_t seed = number_of("SB_SEED", 1), runs = number_of("SB_RUNS", RUNS), full = 0,
-                 lapped = 0, known = 0, conflicts = 0, changes = 0, behind = 0, scans = 0;
+                 lapped = 0, known = 0, conflicts = 0, changes = 0, behind = 0, scans = 0,
+                 slept = 0, shown = 0, rested = 0;
         const char *why;
 
         any_test = test_state.name;
@@ -295,16 +350,21 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
                 changes += any.watched;
                 behind += any.watch_lapped;
                 scans += any.watch_scans;
+                slept += any.slept;
+                shown += any.shown;
+                rested += any.rested;
         }
         TEST_NOTE("seeds %llu to %llu: %llu conflicts; no room %llu times, not known %llu times, "
                   "known for a mark or a rule %llu times; watches gave %llu changes, were lapped "
-                  "%llu times, and scanned at %llu times",
+                  "%llu times, and scanned at %llu times; calls slept %llu times; descriptors "
+                  "showed %llu times, and rested %llu times",
                 (unsigned long long)seed, (unsigned long long)(seed + runs - 1),
                 (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)lapped,
                 (unsigned long long)known, (unsigned long long)changes, (unsigned long long)behind,
-                (unsigned long long)scans);
-        CHECK(runs < 20 || (changes > 0 && scans > 0));
-        CHECK(runs < RUNS || behind > 0);
+                (unsigned long long)scans, (unsigned long long)slept, (unsigned long long)shown,
+                (unsigned long long)rested);
+        CHECK(runs < 20 || (changes > 0 && scans > 0 && shown > 0 && rested > 0));
+        CHECK(runs < RUNS || (behind > 0 && (world.remote || slept > 0)));
         CHECK(runs < 10 || (conflicts > 0 && lapped > 0 && known > 0));
         /* A bus that an engine looks after is rarely full: ten runs beside one may meet none. */
         CHECK(runs < RUNS || full > 0);
@@ -312,6 +372,7 @@ static void test_each_call_says_what_a_model_says_on_buses_of_each_size(void)
 
 int main(int argc, char **argv)
 {
+        is_test = true;
         fault_from_environment();
         test_begin(argc, argv);
         RUN(test_each_call_says_what_a_model_says_on_buses_of_each_size);
