@@ -149,6 +149,20 @@ static void test_up_to_the_depth_none_is_lost_and_then_they_are_counted(void)
         unmake_bus();
 }
 
+/* The ring says where each of its changes lies. */
+static void test_a_watch_that_is_behind_by_the_depth_goes_down_no_chain(void)
+{
+        CHECK(begin(1 << 20));
+        CHECK_EQ(watch_key(&reader, "key", 0, DEPTH, &watch), 0);
+        for (uint32_t i = 0; i < DEPTH; i++)
+                CHECK_EQ(put(&writer, "key", "v", 1), 0);
+        for (uint64_t rev = 1; rev <= DEPTH; rev++) {
+                CHECK(next_is(&watch, rev, "v", rev > 1 ? "v" : NULL));
+                CHECK_EQ(watch.walked, 0);
+        }
+        unmake_bus();
+}
+
 /* Versions that were replaced before the watch are not kept for it; it says so. */
 static void test_a_watch_after_a_revision_gives_what_is_left(void)
 {
@@ -440,6 +454,8 @@ static void test_where_memory_is_short_a_ring_gives_way(void)
         CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
         CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_CHANGE);
         CHECK_EQ(change.version->rev - change.missed, 1);
+        /* What left its chain was said to be gone, though slots name it. */
+        CHECK(sb_ring_gone(&watch.ring) >= change.missed);
         unmake_bus();
 }
 
@@ -449,6 +465,7 @@ int main(int argc, char **argv)
         fault_from_environment();
         RUN(test_each_change_comes_once_with_what_it_replaced);
         RUN(test_up_to_the_depth_none_is_lost_and_then_they_are_counted);
+        RUN(test_a_watch_that_is_behind_by_the_depth_goes_down_no_chain);
         RUN(test_a_watch_after_a_revision_gives_what_is_left);
         RUN(test_a_watch_after_a_revision_gives_each_that_a_rule_keeps);
         RUN(test_a_jump_to_another_life_misses_nothing_and_that_one_ended_is_said);
