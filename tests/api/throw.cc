@@ -14,7 +14,7 @@
 
 namespace
 {
-const sb_bytes key = {"throw", 5}, value = {"value", 5}, keys[] = {key, {"nothing", 7}};
+const sb_bytes key = {"throw", 5}, value = {"value", 5}, keys[] = {key, {"nothing", 7}, key};
 
 struct left {
         int at;
@@ -37,7 +37,7 @@ int throw_from_transaction(void *argument, sb_txn *txn)
 
 int throw_from_predicate(void *argument, const sb_guard *guards, size_t count)
 {
-        if (count != 2 || !guards[0].bus || guards[1].bus)
+        if (count != 3 || !guards[0].bus || guards[1].bus || !guards[2].bus)
                 return -1;
         throw left{*static_cast<int *>(argument)};
 }
@@ -69,7 +69,7 @@ int main(int, char **argv)
                 }
                 try {
                         std::printf("wait: %d\n",
-                                sb_wait_until(bus, keys, 2, throw_from_predicate, &i, SB_FOREVER));
+                                sb_wait_until(bus, keys, 3, throw_from_predicate, &i, SB_FOREVER));
                         return 1;
                 } catch (const left &found) {
                         caught += found.at == i;
