@@ -123,6 +123,34 @@ static void test_a_program_that_asks_which_watch_is_ready_lends_nothing_for_ever
         unmake_client();
 }
 
+/* However far down the last one lay that it read. */
+static void test_a_watch_that_is_behind_no_more_is_lent_nothing(void)
+{
+        struct sb_watch_options how = {
+                .size = sizeof(how), .flags = SB_BUFFERED, .depth = 2, .after = 1};
+        struct sb_watch *deep, *watch;
+        struct sb_guard guard;
+
+        CHECK(make_client());
+        deep = fall_behind();
+        CHECK(deep);
+        CHECK_EQ(sb_watch_open_at(bus, (struct sb_bytes){"key", 3}, &how, &watch), 0);
+        for (uint64_t rev = 2; rev <= 3; rev++) {
+                CHECK_EQ(sb_watch_next(watch, 0, &guard), 0);
+                CHECK(guard.rev == rev && watch->op.walked >= SB_ANCHOR_WORTH);
+                sb_guard_release(&guard);
+        }
+        CHECK(watch->op.anchors);
+        CHECK_EQ(sb_watch_next(watch, 0, &guard), SB_E_TIMED_OUT);
+        CHECK_EQ(put(&writer, "key", "v", 1), 0);
+        CHECK_EQ(sb_watch_next(watch, 0, &guard), 0);
+        CHECK(!watch->op.anchors);
+        sb_guard_release(&guard);
+        sb_watch_close(watch);
+        sb_watch_close(deep);
+        unmake_client();
+}
+
 static void test_what_a_watch_was_lent_comes_back_when_it_ends_and_when_the_bus_does(void)
 {
         struct sb_watch *watch;
@@ -162,6 +190,7 @@ int main(int argc, char **argv)
         RUN(test_a_bit_of_a_watch_that_is_being_opened_is_noted);
         RUN(test_a_watch_that_is_far_behind_finds_each_change_in_some_steps);
         RUN(test_a_program_that_asks_which_watch_is_ready_lends_nothing_for_ever);
+        RUN(test_a_watch_that_is_behind_no_more_is_lent_nothing);
         RUN(test_what_a_watch_was_lent_comes_back_when_it_ends_and_when_the_bus_does);
         return test_end();
 }
