@@ -8,6 +8,7 @@
 #include "ring/op/watch.h"
 #include "shm/history/rules.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/bell.h"
@@ -324,6 +325,30 @@ static void test_behind_the_last_watch_nothing_is_left_of_it(void)
         unmake_bus();
 }
 
+/* The ring and its further blocks, without another sweep. */
+static void test_a_ring_that_is_taken_away_waits_for_its_grace_period(void)
+{
+        static struct sb_op_watch watches[SB_WATCH_ENTRIES + 1];
+        struct sb_node *node;
+        uint32_t before;
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i <= SB_WATCH_ENTRIES; i++)
+                CHECK_EQ(watch_key(&reader, "key", i, DEPTH, &watches[i]), 0);
+        for (uint32_t i = 0; i <= SB_WATCH_ENTRIES; i++)
+                sb_op_watch_end(&reader, &watches[i]);
+        before = sb_limbo_waiting(&engine);
+        sb_pin(&engine);
+        node = sb_node_at(&engine.segment, watches[0].node);
+        CHECK(sb_ring_clear(&engine, node, watches[0].cell));
+        sb_ring_retire(&engine, node);
+        sb_unpin(&engine);
+        CHECK_EQ(sb_limbo_waiting(&engine), before + 2);
+        sweep();
+        CHECK(sound());
+        unmake_bus();
+}
+
 static void test_an_absent_key_that_was_watched_goes(void)
 {
         struct sb_check_report report;
@@ -472,6 +497,7 @@ int main(int argc, char **argv)
         RUN(test_the_first_of_another_life_misses_nothing_where_later_ones_are_out);
         RUN(test_a_ring_of_an_earlier_watch_is_not_followed);
         RUN(test_behind_the_last_watch_nothing_is_left_of_it);
+        RUN(test_a_ring_that_is_taken_away_waits_for_its_grace_period);
         RUN(test_an_absent_key_that_was_watched_goes);
         RUN(test_any_number_of_watches_of_a_key_are_told);
         RUN(test_a_watch_of_a_dead_client_goes_with_a_sweep);
