@@ -10,6 +10,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/bell.h"
 #include "shm/upkeep/check.h"
@@ -325,6 +326,31 @@ static void test_behind_the_last_watch_nothing_is_left_of_it(void)
         unmake_bus();
 }
 
+static void test_a_new_ring_says_nothing_of_what_lay_there(void)
+{
+        const struct sb_ring_form form = {.slot_count = 4, .watcher_count = 3, .want_count = 2};
+        struct sb_ring_view view;
+        struct sb_ring *ring;
+        uint64_t at;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, sb_ring_size(form), 0, &at), 0);
+        ring = (struct sb_ring *)(writer.segment.base + at);
+        memset(&ring->block + 1, 0x5a, sb_ring_size(form) - sizeof(ring->block));
+        sb_pin(&writer);
+        sb_ring_fill(&writer, at, 64, &form);
+        CHECK(sb_ring_view(&writer, at, &view));
+        CHECK_EQ(sb_ring_gone(&view), SB_RING_UNOPENED); /* whatever slots say */
+        /* Relaxed, all: one thread. */
+        CHECK(!sb_load_relaxed(&ring->state) && !sb_load_relaxed(&ring->zero));
+        CHECK(!sb_load_relaxed(&ring->more) && !sb_load_relaxed(&ring->tail));
+        CHECK(!sb_load_relaxed(&ring->mark) && !sb_load_relaxed(&ring->given));
+        for (uint32_t i = 0; i < 4 + 3 + 2; i++)
+                CHECK_EQ(sb_load_relaxed(&ring->words[i]), 0);
+        sb_unpin(&writer);
+        unmake_bus();
+}
+
 /* The ring and its further blocks, without another sweep. */
 static void test_a_ring_that_is_taken_away_waits_for_its_grace_period(void)
 {
@@ -497,6 +523,7 @@ int main(int argc, char **argv)
         RUN(test_the_first_of_another_life_misses_nothing_where_later_ones_are_out);
         RUN(test_a_ring_of_an_earlier_watch_is_not_followed);
         RUN(test_behind_the_last_watch_nothing_is_left_of_it);
+        RUN(test_a_new_ring_says_nothing_of_what_lay_there);
         RUN(test_a_ring_that_is_taken_away_waits_for_its_grace_period);
         RUN(test_an_absent_key_that_was_watched_goes);
         RUN(test_any_number_of_watches_of_a_key_are_told);
