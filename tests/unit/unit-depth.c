@@ -541,6 +541,26 @@ static uint64_t read_some(struct sb_op_watch *watch, uint64_t most)
         return count;
 }
 
+/* None, or more than its block has words for: it wants nothing. */
+static void test_a_pruner_follows_no_count_of_wishes_that_is_damaged(void)
+{
+        const struct sb_ring_view *wants;
+        struct sb_op_watch watch;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "0", 1), 0);
+        CHECK_EQ(watch_dropping("key", 2, &watch), 0);
+        wants = &watch.wants;
+        sb_pin(&reader);
+        CHECK(sb_ring_wants(&reader, &watch.ring, watch.start + 1));
+        sb_store_relaxed(&wants->ring->room, 0); /* Relaxed, both: one thread. */
+        CHECK(!sb_ring_wants(&reader, &watch.ring, watch.start + 1));
+        sb_store_relaxed(&wants->ring->room, UINT64_MAX);
+        CHECK(!sb_ring_wants(&reader, &watch.ring, watch.start + 1));
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
 /* Each change is given or counted, also where some were given before memory was short. */
 static void test_where_memory_is_short_a_watch_that_drops_counts_what_gave_way(void)
 {
@@ -584,6 +604,7 @@ int main(int argc, char **argv)
         RUN(test_a_watch_that_drops_is_a_queue_that_takes_the_first);
         RUN(test_what_a_deep_watch_has_read_goes_soon);
         RUN(test_a_watch_that_drops_leaves_nothing_behind);
+        RUN(test_a_pruner_follows_no_count_of_wishes_that_is_damaged);
         RUN(test_where_memory_is_short_a_watch_that_drops_counts_what_gave_way);
         RUN(test_a_depth_that_memory_does_not_allow_changes_nothing);
         return test_end();
