@@ -13,8 +13,24 @@
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
 #include "shm/notify/unlogged.h"
+#include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
 #include "tests/kill/race.h"
+
+static struct sb_handle engine;
+
+static bool begin_served(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 4};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        if (!make_bus_of(&wish) ||
+                sb_roster_claim_below(&writer.segment, 0, 1, &identity, &slot, &generation))
+                return false;
+        make_handle(&engine, &writer.segment, slot, generation);
+        return true;
+}
 
 /* ---- what a watch that drops wants ---- */
 
@@ -194,6 +210,53 @@ static void test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants(void)
         CHECK(race_all(&race) > 5);
 }
 
+/* A run in which one change more has room. */
+static bool begin_with_room_for_one(void)
+{
+        if (!begin_plain() || sb_op_watch_begin_queue(&reader, "key", 3, 0, 64, RUNS - 2, &queue))
+                return false;
+        sb_queue_begin(&queue.wants, 10, 0, 1);
+        return true;
+}
+
+static void make_room(void *context)
+{
+        (void)context;
+        queue_said = sb_queue_set_room(&queue.wants, 9);
+}
+
+static uint64_t closed_at;
+
+static void use_room_up(void)
+{
+        sb_pin(&writer);
+        sb_queue_tell(&writer, &queue.wants, 1, 0);
+        sb_unpin(&writer);
+        closed_at = sb_queue_high(&queue.wants);
+        broken |= (closed_at & SB_QUEUE_OPEN) != 0;
+}
+
+/* Behind the last instruction the run has room for that change, and for more. */
+static bool closed_run_stays_so(void)
+{
+        bool right = came ? !queue_said && sb_queue_high(&queue.wants) == closed_at
+                          : queue_said && (sb_queue_high(&queue.wants) & SB_QUEUE_OPEN) != 0;
+
+        sb_op_watch_end(&reader, &queue);
+        return right;
+}
+
+static void test_a_run_that_is_closed_is_given_no_more_room(void)
+{
+        const struct race race = {.begin = begin_with_room_for_one,
+                .operation = make_room,
+                .beside = use_room_up,
+                .right = closed_run_stays_so,
+                .bare = true};
+
+        CHECK(race_all(&race) > 1);
+}
+
 /* ---- what is given up is said, also beside a process that says less, or more ---- */
 
 #define LESS UINT64_C(1000)
@@ -279,6 +342,53 @@ static void test_what_is_given_up_is_said_beside_a_process_that_gives_up_more(vo
                 .bare = true};
 
         CHECK(race_all(&race) > 5);
+}
+
+/* ---- entries ---- */
+
+static struct sb_op_watch first, second;
+
+/* The entry of a client that is gone is free, and a sweep takes it away. */
+static bool begin_behind_a_dead_client(void)
+{
+        if (!begin_served() ||
+                sb_op_watch_begin(&reader, "key", 3, 0, ROOM, SB_WATCH_VERSIONS, &first))
+                return false;
+        sb_reap_record(&engine, reader.slot, reader.generation);
+        return true;
+}
+
+static void scrub(void *context)
+{
+        (void)context;
+        sb_pin(&engine);
+        (void)sb_ring_scrub(&engine, &first.ring);
+        sb_unpin(&engine);
+}
+
+static void enter_there(void)
+{
+        broken |= sb_op_watch_begin(&writer, "key", 3, 0, ROOM, SB_WATCH_VERSIONS, &second) != 0 ||
+                  second.entry != first.entry;
+}
+
+static bool entry_stays(void)
+{
+        bool right = !came || sb_load_acquire(second.entry);
+
+        if (came)
+                sb_op_watch_end(&writer, &second);
+        return right;
+}
+
+static void test_a_sweep_takes_no_entry_of_a_watch_that_begins(void)
+{
+        const struct race race = {.begin = begin_behind_a_dead_client,
+                .operation = scrub,
+                .beside = enter_there,
+                .right = entry_stays};
+
+        CHECK(race_all(&race) > 1);
 }
 
 /* ---- watches of prefixes ---- */
@@ -424,19 +534,9 @@ static void test_the_tail_of_hints_never_falls(void)
 
 #define TICKS 4u /* in so many the engine takes the ring back */
 
-static struct sb_handle engine;
-
 static bool begin_watched_and_served(void)
 {
-        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 4};
-        struct sb_roster_identity identity = {.pid = 1};
-        uint32_t slot, generation;
-
-        if (!make_bus_of(&wish) ||
-                sb_roster_claim_below(&writer.segment, 0, 1, &identity, &slot, &generation))
-                return false;
-        make_handle(&engine, &writer.segment, slot, generation);
-        return !put(&writer, "key", "1", 1) &&
+        return begin_served() && !put(&writer, "key", "1", 1) &&
                !sb_op_prefix_begin(&reader, "k", 1, 3, SB_PREFIX_DEPTH, &watch);
 }
 
@@ -511,8 +611,10 @@ int main(int argc, char **argv)
         RUN(test_a_watch_that_reads_on_beside_a_write_keeps_what_it_wants);
         RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
         RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
+        RUN(test_a_run_that_is_closed_is_given_no_more_room);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
+        RUN(test_a_sweep_takes_no_entry_of_a_watch_that_begins);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         RUN(test_the_tail_of_hints_never_falls);
