@@ -3,11 +3,13 @@
  * gone is said, and a watch that joins is told, also where one comes between two instructions of
  * the other (tests/kill/race.h).
  */
+#include "ring/op/commit.h"
 #include "ring/op/prefix.h"
 #include "ring/op/watch.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/prefix.h"
 #include "shm/notify/queue.h"
@@ -470,6 +472,85 @@ static void test_a_watch_of_a_prefix_begins_behind_what_was_given_up(void)
         CHECK(race_all(&race) > 10);
 }
 
+/* ---- a transaction below a prefix ---- */
+
+static uint64_t cells[2]; /* of its two keys */
+static uint32_t listed;
+static bool serializable;
+
+static uint64_t cell_number_of(const char *key)
+{
+        uint64_t number;
+
+        sb_pin(&reader);
+        number = sb_load_acquire(&sb_node_at(&reader.segment, find(key)->node)->cell);
+        sb_unpin(&reader);
+        return number;
+}
+
+static bool begin_with_two_keys(void)
+{
+        if (!begin_watched() || put(&writer, "kex", "1", 1))
+                return false;
+        cells[0] = cell_number_of("kex");
+        cells[1] = cell_number_of("key");
+        watch.cut = sb_clock_take_cut(&reader);
+        listed = 0;
+        return true;
+}
+
+static void commit_two(void *context)
+{
+        struct sb_commit_write writes[] = {{.key = "kex", .key_len = 3},
+                {.key = "key", .key_len = 3, .value = "2", .value_len = 1}};
+        struct sb_commit_wish wish = {
+                .writes = writes, .write_count = 2, .serializable = serializable};
+        struct sb_commit_result result;
+
+        (void)context;
+        broken |= sb_snapshot_open(&writer, &wish.snapshot, &wish.cut) != 0;
+        broken |= sb_commit_run(&writer, &wish, &result) != 0;
+        sb_snapshot_close(&writer, wish.snapshot);
+}
+
+static void count_listed(const struct sb_op_listed *one, void *context)
+{
+        (void)one, (void)context;
+        listed++;
+}
+
+/* What has happened since the watch's cut. */
+static void list_up_to_now(void)
+{
+        uint64_t cut = sb_clock_take_cut(&reader);
+
+        for (uint32_t i = 0; i < 2; i++)
+                (void)sb_op_prefix_list(&reader, &watch, cells[i], cut, count_listed, NULL);
+        broken |= listed == 1;
+        watch.cut = cut;
+}
+
+static bool both_were_listed(void)
+{
+        list_up_to_now();
+        sb_op_prefix_end(&reader, &watch);
+        return !broken && listed == 2;
+}
+
+static void test_a_transaction_beside_a_look_is_listed_whole_and_once(void)
+{
+        const struct race race = {.begin = begin_with_two_keys,
+                .operation = commit_two,
+                .beside = list_up_to_now,
+                .right = both_were_listed};
+
+        /* A serializable one has a stamp for a while before it is decided. */
+        for (uint32_t kind = 0; kind < 2; kind++) {
+                serializable = kind == 1;
+                CHECK(race_all(&race) > 50);
+        }
+}
+
 /* ---- hints that others put in ---- */
 
 static uint64_t highest;
@@ -617,6 +698,7 @@ int main(int argc, char **argv)
         RUN(test_a_sweep_takes_no_entry_of_a_watch_that_begins);
         RUN(test_a_watch_of_a_prefix_that_joins_where_a_log_asks_is_told);
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
+        RUN(test_a_transaction_beside_a_look_is_listed_whole_and_once);
         RUN(test_the_tail_of_hints_never_falls);
         RUN(test_of_a_set_beside_the_end_of_a_watch_nothing_stays);
         return test_end();
