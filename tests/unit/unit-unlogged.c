@@ -83,6 +83,8 @@ static void test_marks_that_no_bucket_has_are_passed_by(void)
         for (uint32_t i = 0; i < 2; i++)
                 sb_or_full(&writer.segment.unlogged[0][i], UINT64_MAX);
         sb_or_full(&writer.segment.unlogged[1][0], UINT64_MAX);
+        /* Behind the words of one level lie those of the next. */
+        CHECK_EQ(sb_unlogged_count(&writer.segment), 128);
         CHECK(log_once(true));
         free(space);
         unmake_bus();
