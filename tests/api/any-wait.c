@@ -42,8 +42,8 @@ static struct {
         bool goes_on, signalled, raced; /* raced: a change may have come with an interrupt */
         uint32_t bus, changes;          /* that are to come while it sleeps */
         uint64_t deadline_ns;
-        const struct any_watch *watch; /* for which it waits; NULL: for any */
-        const struct until *until;     /* or for a predicate */
+        struct any_watch *watch;   /* for which it waits; NULL: for any */
+        const struct until *until; /* or for a predicate */
 } call;
 static unsigned rings_ended; /* each may interrupt this thread once, as a signal does */
 
@@ -68,7 +68,7 @@ static uint64_t draw_deadline(void)
         }
 }
 
-uint64_t any_may_sleep(uint32_t bus, const struct any_watch *watch)
+uint64_t any_may_sleep(uint32_t bus, struct any_watch *watch)
 {
         call.bus = bus;
         call.watch = watch;
@@ -159,6 +159,8 @@ void any_look(void)
         if (!call.goes_on || any.asleep != 0 || call.changes == 0 ||
                 any.time_ns >= call.deadline_ns || !any_one_in(6))
                 return;
+        if (call.watch)
+                any_found_nothing(call.watch);
         any.hurries = false;
         any.asleep = call.bus + 1;
         call.raced = true;
@@ -174,6 +176,8 @@ int any_sleep(struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns)
         ANY_CHECK(call.goes_on && word == &any.bus[call.bus]->handle.record->bell,
                 "a call sleeps that must not");
         ANY_CHECK(!has_come(), "a call sleeps though it has something");
+        if (call.watch)
+                any_found_nothing(call.watch);
         any.slept++;
         any.hurries = false;
         any.asleep = call.bus + 1;

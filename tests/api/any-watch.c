@@ -235,6 +235,15 @@ static void be_lapped(struct any_watch *watch)
         pass_all(watch);
 }
 
+void any_found_nothing(struct any_watch *watch)
+{
+        /* The key was forgotten, and is to have another life. */
+        if (!watch->lapped || any_now(watch->key))
+                return;
+        pass_all(watch);
+        watch->lapped = false;
+}
+
 bool any_ask(struct any_watch *watch, bool has)
 {
         struct sb_guard guard = {0};
@@ -260,11 +269,7 @@ bool any_ask(struct any_watch *watch, bool has)
         }
         /* Where memory was short, what waited in a queue is missed only when it is to be given. */
         ANY_CHECK(r == SB_E_TIMED_OUT && (!has || watch->drops), "a watch says %d", r);
-        /* The key was forgotten, and is to have another life. */
-        if (watch->lapped && !any_now(watch->key)) {
-                pass_all(watch);
-                watch->lapped = false;
-        }
+        any_found_nothing(watch);
         ANY_CHECK(watch->drops || any_left_of(watch) == 0, "a watch keeps %llu changes to itself",
                 (unsigned long long)any_left_of(watch));
         /* Of a key that was forgotten it counts them when its next life begins. */

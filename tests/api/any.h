@@ -202,8 +202,10 @@ const struct any_watch *any_must_have(uint32_t bus);
 bool any_must_give(const struct any_watch *watch);
 /* Ask for one change; the watch was said to have @has one. Return: whether there may be more. */
 bool any_ask(struct any_watch *watch, bool has);
+/* A call has looked at the watch, and there was nothing. */
+void any_found_nothing(struct any_watch *watch);
 /* The deadline of the next call, which waits for the watch (NULL: any of the bus). */
-uint64_t any_may_sleep(uint32_t bus, const struct any_watch *watch);
+uint64_t any_may_sleep(uint32_t bus, struct any_watch *watch);
 /* It has said @r. Return: that; SB_E_TIMED_OUT for what sb_interrupt() has ended before anything
  * came. */
 int any_has_slept(int r);
