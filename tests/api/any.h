@@ -86,6 +86,7 @@ struct any_watch {
         uint32_t depth;         /* changes that are kept at least */
         uint32_t opened;        /* the first change that came since then; 0: all did */
         bool drops, after, held, lapped;
+        uint32_t forgotten;      /* lapped: the changes of a key that had no value then; or 0 */
         uint32_t next[ANY_KEYS]; /* the change that comes next */
         uint64_t begun, last;    /* the cut at which it began, that of the last change */
         unsigned char prefix[ANY_KEY_LEN];
