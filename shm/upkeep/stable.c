@@ -102,8 +102,13 @@ static bool stable_look_at_all(struct sb_handle *handle, struct stable_look *loo
         uint32_t slot;
 
         sb_pin(handle);
-        while (stable_next_record(&walk, &slot))
-                noted |= stable_resolve(handle, sb_record_at(&handle->segment, slot), look);
+        while (stable_next_record(&walk, &slot)) {
+                struct sb_record *record = sb_record_at(&handle->segment, slot);
+
+                /* A:operation. Most show nothing, and where nothing is followed no pin is asked. */
+                if (sb_load_acquire(&record->operation))
+                        noted |= stable_resolve(handle, record, look);
+        }
         sb_unpin(handle);
         return noted;
 }
