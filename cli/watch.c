@@ -324,6 +324,22 @@ static int watch_after(struct cli *cli, struct sb_bus *bus, uint32_t *ret_flags,
         return r;
 }
 
+/* A revision that is to come is waited for. It may be one of a bus that has begun anew since, and
+ * then the wait is long. */
+static void watch_say_ahead(
+        const struct cli *cli, struct sb_bus *bus, const struct watched *watched, uint64_t after)
+{
+        struct sb_guard guard = {0};
+
+        if (!cli->after || cli->prefix || sb_get(bus, watched->bytes, &guard) != 0)
+                return;
+        if (guard.rev < after)
+                cli_say("%s is at revision %" PRIu64
+                        ": the first change that comes is the one after %" PRIu64,
+                        cli_word(watched->key), guard.rev, after);
+        sb_guard_release(&guard);
+}
+
 static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct watched *all)
 {
         struct sb_bytes key;
@@ -348,6 +364,7 @@ static int watch_open_all(struct cli *cli, struct sb_bus *bus, struct watched *a
                                 cli_word(cli->operands[i]), SB_WATCH_PREFIX);
                 if (r != 0)
                         return cli_fail(cli, cli_word(cli->operands[i]), r);
+                watch_say_ahead(cli, bus, &all[i], after);
         }
         return 0;
 }
