@@ -243,7 +243,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten write_quick(str
         enum sb_overwritten done;
         struct sb_op_result result;
 
-        sb_find_fetch_bucket(&bus->handle, hash);
+        sb_find_fetch_bucket_to_write(&bus->handle, hash);
         if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_writable(bus)) || SB_UNLIKELY(!bus->plain) ||
                 SB_UNLIKELY(!value.data))
                 return SB_OVERWRITE_LEFT;

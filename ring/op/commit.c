@@ -246,7 +246,7 @@ static void commit_fetch(const struct sb_handle *handle, const struct sb_commit_
                 if (versions)
                         sb_find_fetch_version(handle, wish->writes[i].hash);
                 else
-                        sb_find_fetch_bucket(handle, wish->writes[i].hash);
+                        sb_find_fetch_bucket_to_write(handle, wish->writes[i].hash);
 }
 
 /* The same for the keys that come next when key @i is looked at. */

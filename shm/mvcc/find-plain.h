@@ -104,6 +104,12 @@ static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t
 {
         sb_prefetch(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
 }
+/* The same for a write, which is about to take the cell's line for itself: where another processor
+ * reads it, that begins here, and not behind the search. */
+static inline void sb_find_fetch_bucket_to_write(const struct sb_handle *handle, uint64_t hash)
+{
+        sb_prefetch_write(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
+}
 /* Return: as sb_find_cell(). */
 static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *handle, uint64_t hash)
 {
