@@ -162,6 +162,7 @@ static struct sb_word64 *prefix_next_cell(
 
 void sb_op_prefix_fetch_cell(struct sb_handle *handle, const struct sb_op_prefix *watch)
 {
+        sb_prefetch_write(&handle->segment.super->clock);
         sb_prefetch(prefix_next_cell(handle, watch));
 }
 

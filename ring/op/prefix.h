@@ -101,8 +101,9 @@ static inline const struct sb_word64 *sb_prefix_spot(const struct sb_op_prefix *
         return watch->drops ? &watch->watch.row.ring->tail
                             : &row->slots[watch->hint % row->slot_count];
 }
-/* Have the cell of the next hint fetched, while a cut is taken; then the version in it, while notes
- * are looked at. Hints: they have no effect but time. */
+/* Have the clock's line fetched, to take a cut in it, and the cell of the next hint: a CAS lets no
+ * later load begin. Then the version in the cell, while notes are looked at. Hints: they have no
+ * effect but time. */
 void sb_op_prefix_fetch_cell(struct sb_handle *handle, const struct sb_op_prefix *watch);
 void sb_op_prefix_fetch_version(struct sb_handle *handle, const struct sb_op_prefix *watch);
 /* The next hint. Return: 1: *ret_cell; 0: there is none; -1: it was overwritten. */
