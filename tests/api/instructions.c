@@ -38,9 +38,12 @@
 #define LAST_FEW  64u
 #define LAST_MANY 512u
 #define LENGTHS   128u
+#define IDLE      100u
 
 static struct world world;
 static struct sb_bus *bus;
+static struct sb_bus *idlers[IDLE];
+static uint32_t idle_count;
 
 /* A key length and a value length, and the keys that have them. */
 struct shape {
@@ -94,26 +97,45 @@ static uint32_t set(struct shape *shape)
         return ROUNDS * KEYS;
 }
 
-static struct sb_watch *watch; /* of the prefix */
+static struct sb_watch *watches[KEYS]; /* of each key; all one, of their prefix */
 static bool counting;
 
-/* The watch takes each change at once, which is not counted. So each has a stamp of its own, and
- * the ring of hints is gone round once: what it keeps goes by halves. */
-static uint32_t set_taken(struct shape *shape)
+/* Leaves a part of the work out, or has left it out. */
+static void leave_out(bool leaves)
+{
+        if (counting && leaves)
+                CALLGRIND_TOGGLE_COLLECT;
+}
+
+/* A watch takes each change at once. So each has a stamp of its own, and a ring of hints is gone
+ * round once: what it keeps goes by halves. Either the sets are counted, or that each change is
+ * taken and the look in vain behind it. */
+static uint32_t set_and_take(struct shape *shape, bool counts_sets)
 {
         struct sb_guard guard = {0};
 
         for (uint32_t i = 0; i < 7 * ROUNDS * KEYS; i++) {
+                leave_out(!counts_sets);
                 NEED(sb_set(bus, shape->keys[i % KEYS], shape->values[i / KEYS % 2], NULL,
                              &shape->revs[i % KEYS]) == 0);
-                if (counting)
-                        CALLGRIND_TOGGLE_COLLECT;
-                while (sb_watch_next(watch, 0, &guard) == 0)
-                        sb_guard_release(&guard);
-                if (counting)
-                        CALLGRIND_TOGGLE_COLLECT;
+                leave_out(!counts_sets);
+                leave_out(counts_sets);
+                NEED(sb_watch_next(watches[i % KEYS], 0, &guard) == 0);
+                sb_guard_release(&guard);
+                NEED(sb_watch_next(watches[i % KEYS], 0, &guard) == SB_E_TIMED_OUT);
+                leave_out(counts_sets);
         }
         return 7 * ROUNDS * KEYS;
+}
+
+static uint32_t set_taken(struct shape *shape)
+{
+        return set_and_take(shape, true);
+}
+
+static uint32_t take(struct shape *shape)
+{
+        return set_and_take(shape, false);
 }
 
 /* Until what a rule or a watch keeps is there, so that each further write takes something out. */
@@ -189,12 +211,12 @@ static void measure(const char *name, work *function, struct shape *shape)
 {
         uint32_t count;
 
-        counting = false;
         function(shape); /* caches, the magazine, guard words */
         counting = true;
         CALLGRIND_TOGGLE_COLLECT;
         count = function(shape);
         CALLGRIND_TOGGLE_COLLECT;
+        counting = false;
         CALLGRIND_DUMP_STATS;
         printf("count %s %zu %zu %u\n", name, shape->key_len, shape->value_len, count);
 }
@@ -230,19 +252,32 @@ static uint32_t lengths(char *text, size_t *ret)
         return count;
 }
 
-/* A bus of its own for what is measured, with keys that have values. */
-static void begin(uint64_t bus_size, struct shape *shape, size_t key_len, size_t value_len)
+/* A bus of its own for what is measured, with keys that have values, and @idle clients that do
+ * nothing. */
+static void begin_beside(
+        uint32_t idle, uint64_t bus_size, struct shape *shape, size_t key_len, size_t value_len)
 {
-        NEED(!world_open(&world, bus_size, 8));
+        NEED(!world_open(&world, bus_size, 8 + idle));
         bus = world_bus(&world);
         NEED(bus);
+        for (idle_count = 0; idle_count < idle; idle_count++) {
+                idlers[idle_count] = world_bus(&world);
+                NEED(idlers[idle_count]);
+        }
         shape_make(shape, key_len, value_len);
         for (uint32_t i = 0; i < KEYS; i++)
                 NEED(sb_set(bus, shape->keys[i], shape->values[0], NULL, &shape->revs[i]) == 0);
 }
 
+static void begin(uint64_t bus_size, struct shape *shape, size_t key_len, size_t value_len)
+{
+        begin_beside(0, bus_size, shape, key_len, value_len);
+}
+
 static void end(void)
 {
+        while (idle_count > 0)
+                sb_close(idlers[--idle_count]);
         bus = sb_close(bus);
         world_drop(&world);
 }
@@ -261,15 +296,44 @@ static uint32_t versions(struct shape *shape)
         return count;
 }
 
-/* What a write costs where versions stay: by a rule, for watches of its key, or of its prefix. */
+static void watch_prefix(struct shape *shape)
+{
+        NEED(sb_watch_open(bus, (struct sb_bytes){shape->texts[0], 1}, SB_PREFIX, SB_ANY_REV,
+                     &watches[0]) == 0);
+        for (uint32_t i = 1; i < KEYS; i++)
+                watches[i] = watches[0];
+}
+
+/* The watches are through with what was not counted. */
+static void take_rest(void)
+{
+        struct sb_guard guard = {0};
+        int r;
+
+        for (uint32_t i = 0; i < KEYS; i++)
+                while ((r = sb_watch_next(watches[i], 0, &guard)) != SB_E_TIMED_OUT) {
+                        NEED(r == 0 || r == SB_E_LAPPED);
+                        sb_guard_release(&guard);
+                }
+}
+
+/* The ring of hints goes round, as it does from then on. The cut that the watch began at is closed,
+ * and the sweep that is asked for then is done. */
+static void go_round(struct shape *shape)
+{
+        take_rest();
+        (void)set_taken(shape);
+        world_prune(&world, bus);
+}
+
+/* What a write costs where versions stay: by a rule, for watches of its key, or of its prefix; and
+ * what it costs a watch to take it. */
 static void measure_kept(struct shape *shape, size_t key_len, size_t value_len)
 {
         static const struct {
                 const char *name;
                 uint32_t depth;
         } rules[] = {{"set_last_64", LAST_FEW}, {"set_last_512", LAST_MANY}};
-        struct sb_watch *watches[KEYS];
-
         for (uint32_t i = 0; i < 2; i++) {
                 struct sb_rule rule = {
                         .size = sizeof(rule), .kind = SB_KEEP_LAST, .value = rules[i].depth};
@@ -286,17 +350,21 @@ static void measure_kept(struct shape *shape, size_t key_len, size_t value_len)
                 NEED(sb_watch_open(bus, shape->keys[i], 0, SB_ANY_REV, &watches[i]) == 0);
         fill(shape, LAST_FEW);
         measure("set_watched", set, shape);
+        take_rest();
+        measure("next_key", take, shape);
         end();
         begin(BUS_SIZE, shape, key_len, value_len);
-        NEED(sb_watch_open(bus, (struct sb_bytes){shape->texts[0], 1}, SB_PREFIX, SB_ANY_REV,
-                     &watch) == 0);
+        watch_prefix(shape);
         fill(shape, LAST_MANY);
         measure("set_prefix", set, shape);
-        /* The cut that the watch began at is closed, and the sweep that is asked for then is done.
-         */
-        (void)set_taken(shape);
-        world_prune(&world, bus);
+        go_round(shape);
         measure("set_taken", set_taken, shape);
+        measure("next_prefix", take, shape);
+        end();
+        begin_beside(IDLE, BUS_SIZE, shape, key_len, value_len);
+        watch_prefix(shape);
+        go_round(shape);
+        measure("next_beside", take, shape);
         end();
 }
 
