@@ -52,31 +52,41 @@ uint32_t sb_roster_count(const struct sb_segment *segment);
  *
  *      struct sb_roster_walk walk = {.segment = segment};
  *
- *      while (sb_roster_next(&walk, &slot))
+ *      while ((record = sb_roster_next(&walk)))
  *
  * It meets each client that attached before the walk began and stays. A client that it does not
  * meet attached later, or holds nothing any more. */
 struct sb_roster_walk {
         const struct sb_segment *segment;
-        uint64_t bits;  /* of the last word, of records that were not met yet */
-        uint32_t words; /* loaded so far */
+        unsigned char *first; /* the record of bit 0 of the last word */
+        uint64_t bits;        /* of the last word, of records that were not met yet */
+        uint32_t words;       /* loaded so far */
+        uint32_t bit;         /* of the record that was met last */
 };
-static inline bool sb_roster_next(struct sb_roster_walk *walk, uint32_t *ret_slot)
+/* NULL: the walk has met all. */
+static inline struct sb_record *sb_roster_next(struct sb_roster_walk *walk)
 {
-        uint32_t record_count = walk->segment->geometry.record_count, slot;
+        const struct sb_geometry *geometry = &walk->segment->geometry;
+        uint32_t left;
 
-        while (!walk->bits) {
-                if (walk->words * 64 >= record_count)
-                        return false;
+        while (SB_UNLIKELY(!walk->bits)) {
+                if (walk->words * 64 >= geometry->record_count)
+                        return NULL;
+                left = geometry->record_count - walk->words * 64;
+                walk->first = (unsigned char *)sb_record_at(walk->segment, walk->words * 64);
                 /* A:roster. Where a bit is not set, its client pins later, or never again. */
                 walk->bits = sb_load_acquire(&walk->segment->super->roster[walk->words++]);
+                if (left < 64) /* the roster is input */
+                        walk->bits &= (UINT64_C(1) << left) - 1;
         }
-        slot = (walk->words - 1) * 64 + (uint32_t)__builtin_ctzll(walk->bits);
+        walk->bit = (uint32_t)__builtin_ctzll(walk->bits);
         walk->bits &= walk->bits - 1;
-        if (slot >= record_count) /* the roster is input */
-                return false;
-        *ret_slot = slot;
-        return true;
+        return (struct sb_record *)(walk->first + (uint64_t)walk->bit * geometry->record_stride);
+}
+/* The number of the record that was met last. */
+static inline uint32_t sb_roster_met(const struct sb_roster_walk *walk)
+{
+        return (walk->words - 1) * 64 + walk->bit;
 }
 
 #endif

@@ -60,12 +60,12 @@ void sb_era_advance(struct sb_handle *handle)
 /* ---- a look at all pins ---- */
 
 /* The pin of another client; 0: none, or this is this client's own. */
-static uint64_t era_load_pin(const struct sb_handle *handle, uint32_t slot)
+static uint64_t era_load_pin(const struct sb_handle *handle, const struct sb_record *record)
 {
         /* A:pins. Where a pin has ended, its reads are over and its guards are set (R:unpin). */
-        uint64_t pin = sb_load_acquire(&sb_record_at(&handle->segment, slot)->pin);
+        uint64_t pin = sb_load_acquire(&record->pin);
 
-        return slot == handle->slot || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
+        return record == handle->record || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
 }
 
 /* Sort by lo, ascending (Shell's sort). */
@@ -104,11 +104,12 @@ void sb_era_read_pins(struct sb_handle *handle, uint64_t era)
 {
         struct sb_roster_walk walk = {.segment = &handle->segment};
         struct sb_era_pin *pins = handle->era.pins;
+        const struct sb_record *record;
         uint64_t pin, before = 0;
-        uint32_t slot, count = 0;
+        uint32_t count = 0;
 
-        while (sb_roster_next(&walk, &slot)) {
-                pin = era_load_pin(handle, slot);
+        while ((record = sb_roster_next(&walk))) {
+                pin = era_load_pin(handle, record);
                 /* Those that are reading just now mostly have the same pin, or a younger one. */
                 if (!pin || pin == before || sb_record_pin_lo(pin) > era)
                         continue;
@@ -184,13 +185,13 @@ bool sb_era_looked_lately(const struct sb_handle *handle)
 uint64_t sb_era_sum_pins(const struct sb_handle *handle, uint64_t era)
 {
         struct sb_roster_walk walk = {.segment = &handle->segment};
+        const struct sb_record *record;
         uint64_t sum = 0, pin;
-        uint32_t slot;
 
-        while (sb_roster_next(&walk, &slot)) {
-                pin = era_load_pin(handle, slot);
+        while ((record = sb_roster_next(&walk))) {
+                pin = era_load_pin(handle, record);
                 if (pin && sb_record_pin_lo(pin) < era)
-                        sum += (pin ^ slot) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+                        sum += (pin ^ sb_roster_met(&walk)) * UINT64_C(0x9e3779b97f4a7c15) | 1;
         }
         return sum;
 }

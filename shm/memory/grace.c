@@ -219,12 +219,11 @@ static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
 {
         struct sb_segment *segment = &handle->segment;
         struct sb_roster_walk walk = {.segment = segment};
+        struct sb_record *record;
         uint64_t count, offset;
-        uint32_t slot, index;
+        uint32_t index;
 
-        while (sb_roster_next(&walk, &slot)) {
-                struct sb_record *record = sb_record_at(segment, slot);
-
+        while ((record = sb_roster_next(&walk))) {
                 /* A:guard. No guard is set beyond it yet. */
                 count = sb_load_acquire(&record->guard_high);
                 for (index = 0; index < count && index < SB_GUARDS_MAX; index++) {

@@ -121,10 +121,12 @@ uint32_t sb_evict_held(
         uint32_t words = handle->segment.geometry.snapshot_count, slot, i, count = 0;
         struct sb_roster_walk walk = {.segment = &handle->segment};
 
-        while (sb_roster_next(&walk, &slot))
+        while (sb_roster_next(&walk)) {
+                slot = sb_roster_met(&walk);
                 for (i = 0; slot && i < words; i++)
                         count += evict_if_held(
                                 handle, slot, i, &seen[(uint64_t)slot * words + i], now_ns, age_ns);
+        }
         if (count)
                 sb_limbo_leave(handle);
         return count;

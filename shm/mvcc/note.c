@@ -34,12 +34,11 @@ bool sb_note_names(const struct sb_segment *segment, uint64_t offset)
         /* A record that the walk does not meet is of a client that began after the block was DYING,
          * or notes nothing any more. */
         struct sb_roster_walk walk = {.segment = segment};
-        uint32_t slot;
+        const struct sb_record *record;
 
-        while (sb_roster_next(&walk, &slot))
+        while ((record = sb_roster_next(&walk)))
                 /* A:operation. Where the note is gone, its readers were pinned before. */
-                if ((sb_load_acquire(&sb_record_at(segment, slot)->operation) & SB_OFFSET_MASK) ==
-                        offset)
+                if ((sb_load_acquire(&record->operation) & SB_OFFSET_MASK) == offset)
                         return true;
         return false;
 }

@@ -68,21 +68,21 @@ static void horizon_read_announcement(
 }
 
 /* The next record to look at: a client that attaches later announces after the bound was read. */
-static bool horizon_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
+static struct sb_record *horizon_next_record(struct sb_roster_walk *walk)
 {
-        return !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS) && sb_roster_next(walk, ret_slot);
+        return SB_FAULT(PRUNE_IGNORES_SNAPSHOTS) ? NULL : sb_roster_next(walk);
 }
 
 static void horizon_read_announcements(struct sb_handle *handle, struct sb_horizon *horizon)
 {
         struct sb_segment *segment = &handle->segment;
         struct sb_roster_walk walk = {.segment = segment};
-        uint32_t slot, i;
+        struct sb_record *record;
+        uint32_t i;
 
-        while (horizon_next_record(&walk, &slot))
+        while ((record = horizon_next_record(&walk)))
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
-                        horizon_read_announcement(handle,
-                                &sb_record_snapshots(sb_record_at(segment, slot))[i], horizon);
+                        horizon_read_announcement(handle, &sb_record_snapshots(record)[i], horizon);
 }
 
 /* Marked cuts. Each was announced by its maker until it was in the table: so the table is read
@@ -172,13 +172,13 @@ static bool horizon_is_announced(struct sb_handle *handle, uint64_t stamp, uint6
 {
         struct sb_segment *segment = &handle->segment;
         struct sb_roster_walk walk = {.segment = segment};
-        uint32_t slot, i;
+        struct sb_record *record;
+        uint32_t i;
 
-        while (!SB_FAULT(OWN_UNANNOUNCED) && sb_roster_next(&walk, &slot))
+        while (!SB_FAULT(OWN_UNANNOUNCED) && (record = sb_roster_next(&walk)))
                 for (i = 0; i < segment->geometry.snapshot_count; i++) {
                         /* A:announce. */
-                        uint64_t cut = sb_load_acquire(
-                                &sb_record_snapshots(sb_record_at(segment, slot))[i]);
+                        uint64_t cut = sb_load_acquire(&sb_record_snapshots(record)[i]);
 
                         cut &= ~SB_SNAPSHOT_EVICTING;
                         if (cut > SB_SNAPSHOT_EVICTED && cut >= stamp && cut < successor)

@@ -89,26 +89,23 @@ static bool stable_resolve(
 
 /* The next record to look at: a client that attaches later installs nothing below a cut that was
  * taken before. */
-static bool stable_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
+static struct sb_record *stable_next_record(struct sb_roster_walk *walk)
 {
-        return !SB_FAULT(STABLE_SKIPS_NOTES) && sb_roster_next(walk, ret_slot);
+        return SB_FAULT(STABLE_SKIPS_NOTES) ? NULL : sb_roster_next(walk);
 }
 
 /* Look at the notes of all records. Return: whether one shows something. */
 static bool stable_look_at_all(struct sb_handle *handle, struct stable_look *look)
 {
         struct sb_roster_walk walk = {.segment = &handle->segment};
+        struct sb_record *record;
         bool noted = false;
-        uint32_t slot;
 
         sb_pin(handle);
-        while (stable_next_record(&walk, &slot)) {
-                struct sb_record *record = sb_record_at(&handle->segment, slot);
-
+        while ((record = stable_next_record(&walk)))
                 /* A:operation. Most show nothing, and where nothing is followed no pin is asked. */
                 if (sb_load_acquire(&record->operation))
                         noted |= stable_resolve(handle, record, look);
-        }
         sb_unpin(handle);
         return noted;
 }

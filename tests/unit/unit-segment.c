@@ -379,10 +379,10 @@ static void test_only_the_generation_that_has_a_record_frees_it(void)
 static uint32_t walk(uint32_t ret_slots[SB_RECORDS_MAX])
 {
         struct sb_roster_walk walk = {.segment = &writer.segment};
-        uint32_t count = 0, slot;
+        uint32_t count = 0;
 
-        while (sb_roster_next(&walk, &slot))
-                ret_slots[count++] = slot;
+        while (sb_roster_next(&walk))
+                ret_slots[count++] = sb_roster_met(&walk);
         return count;
 }
 
