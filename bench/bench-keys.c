@@ -618,6 +618,7 @@ int main(int argc, char **argv)
         }
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGPIPE, &action, NULL); /* as of `bench-keys | head` */
         if (strcmp(pages, "off") != 0 && bench_pages_reserve(bytes_needed(&settings)))
                 settings.pages = BENCH_PAGES_HUGE;
         settings.pages_required = strcmp(pages, "require") == 0;

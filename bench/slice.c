@@ -553,6 +553,7 @@ void slice_begin(uint64_t key_count)
                 fail("memory for all processes", -ENOMEM);
         (void)signal(SIGINT, on_signal);
         (void)signal(SIGTERM, on_signal);
+        (void)signal(SIGPIPE, on_signal); /* as of `bench-watch | head` */
         bus_begin(key_count);
         pin(UINT32_MAX);
         (void)latency_tick_ns();
