@@ -181,7 +181,7 @@ const struct cli_command cli_commands[] = {
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,
                 "With --until: until it has this value; one that is replaced at once may be passed "
-                "by.\nWhen the time is over: exit code 5."},
+                "by.\nWhen the time is over: exit code 5. --timeout 0 looks once."},
         {"top", "[--once]", "watch the bus at work: hottest keys, watchers, memory, clients",
                 "once ", 0, 0, cli_top,
                 "Once a second, until q or Ctrl-C; with --once, or where the output is no "

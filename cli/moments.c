@@ -168,26 +168,47 @@ const char *cli_time_words(uint64_t time_ns, char text[static 32])
         return text;
 }
 
+/* What these decimals of a unit are. */
+static uint64_t moments_decimals(const char *decimals, size_t count, uint64_t unit_ns)
+{
+        uint64_t ns = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                unit_ns /= 10;
+                ns += (uint64_t)(decimals[i] - '0') * unit_ns;
+        }
+        return ns;
+}
+
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
 {
-        size_t digits = strspn(text, "0123456789");
+        static const char all_digits[] = "0123456789";
+        size_t digits = strspn(text, all_digits), decimals = 0;
+        const char *unit = text + digits, *point = unit;
         uint64_t value, ns;
         char number[24];
 
+        if (*point == '.') {
+                decimals = strspn(point + 1, all_digits);
+                unit += 1 + decimals;
+        }
         for (size_t i = 0; i < UNIT_COUNT; i++) {
-                if (digits == 0 || digits >= sizeof(number) ||
-                        strcmp(text + digits, moments_units[i].name) != 0)
+                if (digits == 0 || digits >= sizeof(number) || (unit == point + 1) ||
+                        strcmp(unit, moments_units[i].name) != 0)
                         continue;
                 memcpy(number, text, digits);
                 number[digits] = '\0';
                 if (cli_number(number, name, &value) != 0)
                         return CLI_USAGE;
-                if (__builtin_mul_overflow(value, moments_units[i].ns, &ns) || ns == 0)
+                if (__builtin_mul_overflow(value, moments_units[i].ns, &ns) ||
+                        __builtin_add_overflow(ns,
+                                moments_decimals(point + 1, decimals, moments_units[i].ns), &ns) ||
+                        ns == 0)
                         break;
                 *ret_ns = ns;
                 return 0;
         }
-        return cli_usage("%s wants a time such as 200ms, 5s, 2m or 1h, not '%s'", name, text);
+        return cli_usage("%s wants a time such as 200ms, 0.5s, 5s, 2m or 1h, not '%s'", name, text);
 }
 
 const char *cli_duration_words(uint64_t ns, char text[static 32])

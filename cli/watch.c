@@ -13,17 +13,19 @@
 #include "shm/layout/reserved.h"
 #include "shm/layout/superblock.h"
 
-/* Read --timeout. Without it there is no deadline. Return: 0, or CLI_USAGE after a message. */
+/* Read --timeout, which may be 0: now. Without it there is no deadline. Return: 0, or CLI_USAGE
+ * after a message. */
 static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
 {
         struct timespec now;
-        uint64_t span;
-        int r;
+        uint64_t span = 0;
+        int r = 0;
 
         *ret_ns = SB_FOREVER;
         if (!cli->timeout)
                 return 0;
-        r = cli_duration(cli->timeout, "--timeout", &span);
+        if (strcmp(cli->timeout, "0") != 0)
+                r = cli_duration(cli->timeout, "--timeout", &span);
         if (r != 0)
                 return r;
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -404,11 +406,29 @@ static void watch_say_untold(const struct watching *watching)
                                 cli_word(watching->all[i].key));
 }
 
+/* Each key that was named is watched once. */
+static void watch_name_once(struct cli *cli)
+{
+        int count = 0, before;
+
+        for (int i = 0; i < cli->operand_count; i++) {
+                for (before = 0; before < count; before++)
+                        if (strcmp(cli->operands[before], cli->operands[i]) == 0)
+                                break;
+                if (before == count)
+                        cli->operands[count++] = cli->operands[i];
+        }
+        cli->operand_count = count;
+}
+
 int cli_watch(struct cli *cli)
 {
         struct watching watching = {.cli = cli, .left = UINT64_MAX, .last_cut = UINT64_MAX};
         int r = watch_deadline(cli, &watching.deadline_ns);
 
+        watch_name_once(cli);
+        if (r == 0 && cli->exec && strspn(cli->exec, " \t\n") == strlen(cli->exec))
+                r = cli_usage("--exec wants a command to run for each change");
         if (r == 0 && cli->count)
                 r = cli_number(cli->count, "--count", &watching.left);
         if (r == 0)

@@ -276,6 +276,12 @@ static void test_spans_are_said_as_they_are_read(void)
                         TEST_FAIL("%s is said %s", spans[i], text);
         CHECK_EQ(duration_of("200ms"), 200 * MILLI);
         CHECK_EQ(duration_of("0090s"), 90 * SECOND);
+        CHECK_EQ(duration_of("0.2s"), 200 * MILLI);
+        CHECK_EQ(duration_of("1.5s"), 1500 * MILLI);
+        CHECK_EQ(duration_of("0.000000001s"), 1);
+        CHECK_EQ(duration_of("1.0000000009s"), SECOND);
+        CHECK_EQ(duration_of("2.25h"), 8100 * SECOND);
+        CHECK_EQ(duration_of("0.5ms"), MILLI / 2);
         CHECK(strcmp(cli_duration_words(duration_of("120m"), text), "2h") == 0);
         CHECK(strcmp(cli_age_words(90 * SECOND + 250 * MILLI, text), "90.2 s") == 0);
         CHECK(strcmp(cli_age_words(0, text), "0.0 s") == 0);
@@ -285,7 +291,8 @@ static void test_spans_are_said_as_they_are_read(void)
 static void test_what_is_no_span_is_refused(void)
 {
         static const char *const wrong[] = {"", "5", "s", "0s", "0ms", "-5s", "+5s", "5 s", " 5s",
-                "5S", "5d", "5ss", "1.5s", "5124096h", "18446744073709551615h",
+                "5S", "5d", "5ss", "1.s", ".5s", "1.5", "1..5s", "1.5.5s", "1.-5s", "0.0s",
+                "0.0000000001s", "5124096h", "5124095.9h", "18446744073709551615h",
                 "99999999999999999999s", "9999999999999999999999999999s"};
         uint64_t ns = 7;
 
