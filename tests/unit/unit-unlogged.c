@@ -108,6 +108,27 @@ static void test_a_writer_marks_all_the_way_up_where_another_one_stopped(void)
         unmake_bus();
 }
 
+/* A deleted key goes when its delete is durable: on a bus where nothing is written any more, no
+ * later batch would come. */
+static void test_what_the_durable_cut_has_is_not_waited_for(void)
+{
+        void *space = begin_log(4 << 20);
+        uint64_t durable;
+
+        CHECK(space);
+        CHECK(!put(&writer, "key00", "a", 1) && log_once(true));
+        durable = sb_load_acquire(&writer.segment.super->durable);
+        CHECK(durable > SB_STAMP_PLACEHOLDER);
+        CHECK(!sb_unlogged_awaits(&writer.segment, durable - 1));
+        CHECK(!sb_unlogged_awaits(&writer.segment, durable));
+        CHECK(sb_unlogged_awaits(&writer.segment, durable + 1));
+        free(space);
+        unmake_bus();
+        CHECK(make_bus(4 << 20));
+        CHECK(!sb_unlogged_awaits(&writer.segment, UINT64_MAX));
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -117,5 +138,6 @@ int main(int argc, char **argv)
         RUN(test_every_bucket_has_a_mark_of_its_own);
         RUN(test_marks_that_no_bucket_has_are_passed_by);
         RUN(test_a_writer_marks_all_the_way_up_where_another_one_stopped);
+        RUN(test_what_the_durable_cut_has_is_not_waited_for);
         return test_end();
 }
