@@ -243,7 +243,11 @@ static inline __attribute__((always_inline)) enum sb_overwritten write_quick(str
         enum sb_overwritten done;
         struct sb_op_result result;
 
-        sb_find_fetch_bucket_to_write(&bus->handle, hash);
+        /* A compare-and-set that loses takes the line from no other process. */
+        if (expected_rev == SB_OP_ANY_REV)
+                sb_find_fetch_bucket_to_write(&bus->handle, hash);
+        else
+                sb_find_fetch_bucket(&bus->handle, hash);
         if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_writable(bus)) || SB_UNLIKELY(!bus->plain) ||
                 SB_UNLIKELY(!value.data))
                 return SB_OVERWRITE_LEFT;
