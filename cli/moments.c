@@ -193,7 +193,7 @@ int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
                 unit += 1 + decimals;
         }
         for (size_t i = 0; i < UNIT_COUNT; i++) {
-                if (digits == 0 || digits >= sizeof(number) || (unit == point + 1) ||
+                if (digits == 0 || digits >= sizeof(number) || unit == point + 1 ||
                         strcmp(unit, moments_units[i].name) != 0)
                         continue;
                 memcpy(number, text, digits);

@@ -334,6 +334,7 @@ static void measure_kept(struct shape *shape, size_t key_len, size_t value_len)
                 const char *name;
                 uint32_t depth;
         } rules[] = {{"set_last_64", LAST_FEW}, {"set_last_512", LAST_MANY}};
+
         for (uint32_t i = 0; i < 2; i++) {
                 struct sb_rule rule = {
                         .size = sizeof(rule), .kind = SB_KEEP_LAST, .value = rules[i].depth};
