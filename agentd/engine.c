@@ -504,8 +504,6 @@ static void engine_free(struct sb_engine *engine)
                 close(engine->epoll_fd);
         if (engine->timer_fd >= 0)
                 close(engine->timer_fd);
-        if (engine->maps_fd >= 0)
-                close(engine->maps_fd);
         mi_free(engine->seen);
         mi_free(engine->watchers);
         mi_free(engine->connections);

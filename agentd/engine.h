@@ -69,7 +69,7 @@ struct sb_engine {
         uint64_t repair_ns; /* when to try again */
         uint64_t trace;     /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
-        int maps_fd; /* inotify: tells that a map of the segment may be gone; or -1 */
+        int maps_fd; /* the supervisor's; -1: nothing tells that a map of the segment is gone */
         /* A look at all records for maps that are gone: the next record; 0: no look is under way.
          */
         uint32_t look_next, look_ticks;

@@ -191,6 +191,7 @@ int main(int argc, char **argv)
                 .config = &config,
                 .self_fd = -1,
                 .engine_fd = -1,
+                .maps_fd = -1,
                 .channel = -1};
         char size_text[32];
         int status;

@@ -320,14 +320,13 @@ void sb_reaper_watch_maps(struct sb_engine *engine)
         char path[32];
 
         engine->look_wanted = engine->collect_wanted = true;
-        engine->maps_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        engine->maps_fd = engine->supervisor->maps_fd;
         reaper_name_file(engine, path);
+        /* Where an engine before this one asked for the file, it is asked for still. */
         if (engine->maps_fd >= 0 &&
                 (inotify_add_watch(engine->maps_fd, path, IN_CLOSE_WRITE) < 0 ||
-                        sb_engine_add(engine, engine->maps_fd, EPOLLIN, SB_EVENT_MAP, 0) < 0)) {
-                close(engine->maps_fd);
+                        sb_engine_add(engine, engine->maps_fd, EPOLLIN, SB_EVENT_MAP, 0) < 0))
                 engine->maps_fd = -1;
-        }
 }
 
 void sb_reaper_hear_maps(struct sb_engine *engine)

@@ -39,7 +39,11 @@ struct sb_supervisor {
         uint32_t kept_max; /* connections with a record that an engine has descriptors for */
         /* SIGTERM, SIGINT and SIGHUP are blocked; the supervisor and the engine read them here. */
         int signal_fd;
-        int self_fd;   /* pidfd of the supervisor itself: the engine inherits it */
+        int self_fd; /* pidfd of the supervisor itself: the engine inherits it */
+        /* inotify, or -1: tells the engine that a map of the segment may be gone. All processes
+         * have one description of it: the end of the last one waits in the kernel, for seconds
+         * where many end. */
+        int maps_fd;
         int engine_fd; /* pidfd of the engine, or -1 */
         /* A socket between both, or -1: the engine sends SB_SUPERVISOR_ADOPTED, the supervisor
          * sends SB_SUPERVISOR_STOP. */

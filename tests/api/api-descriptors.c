@@ -36,11 +36,11 @@ struct holding {
         unsigned inherited; /* by what the process would exec */
         unsigned maps;      /* of the segment */
 };
-/* Directory, lock, the listening socket and the channel, the segment, the signals, and the kernel's
- * word of the other process; the supervisor has one of itself, too, which its engine gets. Of the
- * scribe: the kernel's word, the pipe's end, both ends of the one that says that agentd has ended,
- * and where the lines go. */
-static const struct holding supervisor_holds = {.count = {1, 2, 1, 3, 0, 0, 0, 4, 0, 2}, .maps = 1};
+/* Directory, lock, the listening socket and the channel, the segment, the signals, the kernel's
+ * word of the other process, and what tells of maps that go; the supervisor has a word of itself,
+ * too, which its engine gets. Of the scribe: the kernel's word, the pipe's end, both ends of the
+ * one that says that agentd has ended, and where the lines go. */
+static const struct holding supervisor_holds = {.count = {1, 2, 1, 3, 0, 0, 1, 4, 0, 2}, .maps = 1};
 static const struct holding engine_holds = {.count = {1, 2, 1, 2, 1, 1, 1, 4, 0, 2}, .maps = 2};
 
 static unsigned flags_of(pid_t pid, const char *fd)
@@ -128,6 +128,43 @@ static bool complain(const char *name, pid_t pid)
 #define HOLDS(pid, expected, more_pidfds)                                                          \
         CHECK(WAIT(holds(pid, expected, more_pidfds)) || complain(#expected, pid))
 
+/* How many lines with this beginning say more about a process's descriptors. */
+static unsigned said_of(pid_t pid, const char *beginning)
+{
+        char path[300], line[256];
+        unsigned count = 0;
+        struct dirent *entry;
+        DIR *stream;
+
+        snprintf(path, sizeof(path), "/proc/%d/fdinfo", (int)pid);
+        stream = opendir(path);
+        while (stream && (entry = readdir(stream))) {
+                FILE *file;
+
+                snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", (int)pid, entry->d_name);
+                file = fopen(path, "re");
+                while (file && fgets(line, sizeof(line), file))
+                        count += strncmp(line, beginning, strlen(beginning)) == 0;
+                if (file)
+                        fclose(file);
+        }
+        if (stream)
+                closedir(stream);
+        return count;
+}
+
+/* How many descriptors the engine waits for. */
+static unsigned waits_for(pid_t pid)
+{
+        return said_of(pid, "tfd:");
+}
+
+/* Of how many files a process is told when they are closed. */
+static unsigned told_of(pid_t pid)
+{
+        return said_of(pid, "inotify wd:");
+}
+
 static int dial(const struct daemon *daemon)
 {
         struct sockaddr_un address;
@@ -214,6 +251,9 @@ static void test_what_agentd_holds_it_needs_whatever_happened_before(void)
         engine = daemon_engine(&attachment);
         HOLDS(supervisor, &supervisor_holds, 0);
         HOLDS(engine, &engine_holds, 1);
+        /* The engine asked, and the supervisor holds it: no engine's death waits for the kernel to
+         * take it down. */
+        CHECK(told_of(engine) == 1 && told_of(supervisor) == 1);
         for (unsigned i = 0; i < 2; i++) {
                 children[i] = daemon_child(&daemon, 1, &r);
                 CHECK_EQ(r, 0);
@@ -249,6 +289,7 @@ static void test_what_agentd_holds_it_needs_whatever_happened_before(void)
         engine = daemon_engine(&attachment);
         HOLDS(engine, &engine_holds, 1);
         HOLDS(supervisor, &supervisor_holds, 0);
+        CHECK(told_of(engine) == 1 && told_of(supervisor) == 1);
         waitpid(children[1], NULL, 0);
         /* The engine becomes the supervisor, in the middle of a conversation. */
         unread = ask(&daemon, SB_HELLO_ATTACH, SB_PEER, 7);
@@ -286,31 +327,6 @@ static void limit_files_of(pid_t pid, unsigned more)
         prlimit(pid, RLIMIT_NOFILE, NULL, &limit);
         limit.rlim_cur = next - 1;
         prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
-}
-
-/* How many descriptors the engine waits for. */
-static unsigned waits_for(pid_t pid)
-{
-        char path[300], line[128];
-        unsigned count = 0;
-        struct dirent *entry;
-        DIR *stream;
-
-        snprintf(path, sizeof(path), "/proc/%d/fdinfo", (int)pid);
-        stream = opendir(path);
-        while (stream && (entry = readdir(stream))) {
-                FILE *file;
-
-                snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", (int)pid, entry->d_name);
-                file = fopen(path, "re");
-                while (file && fgets(line, sizeof(line), file))
-                        count += strncmp(line, "tfd:", 4) == 0;
-                if (file)
-                        fclose(file);
-        }
-        if (stream)
-                closedir(stream);
-        return count;
 }
 
 /* A connection that cannot be accepted is no reason to look at it without rest, nor to listen no

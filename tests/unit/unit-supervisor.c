@@ -334,6 +334,7 @@ static int supervise(const sigset_t *stops)
                 .signal_fd = signalfd(-1, stops, SFD_CLOEXEC | SFD_NONBLOCK),
                 .self_fd = -1,
                 .engine_fd = -1,
+                .maps_fd = -1,
                 .channel = -1};
 
         return make_segment(&config, -1, &supervisor.memory) ? 98 : sb_supervisor_run(&supervisor);
