@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -191,7 +192,6 @@ int main(int argc, char **argv)
                 .config = &config,
                 .self_fd = -1,
                 .engine_fd = -1,
-                .maps_fd = -1,
                 .channel = -1};
         char size_text[32];
         int status;
@@ -205,6 +205,9 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (main_raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;
+        /* Before the lock: a process's end closes what was opened last first, and a next agentd
+         * shall not wait with the kernel for this one. */
+        supervisor.maps_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         supervisor.signal_fd = main_take_signals();
         if (supervisor.signal_fd < 0) {
                 sb_log("cannot wait for signals: %s", strerror(errno));

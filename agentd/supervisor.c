@@ -20,7 +20,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -96,8 +95,6 @@ static int supervisor_start_engine(struct sb_supervisor *supervisor, enum sb_eng
         pid_t child;
 
         supervisor->adopted = false;
-        if (supervisor->maps_fd < 0)
-                supervisor->maps_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
                 sb_log("cannot start an engine: %s", strerror(errno));
                 supervisor_note_failure(supervisor);

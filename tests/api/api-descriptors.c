@@ -100,6 +100,23 @@ static void look(pid_t pid, struct holding *ret)
                 closedir(stream);
 }
 
+/* The number of the descriptor of which the file's name has this in it; -1. */
+static int number_of(pid_t pid, const char *kind)
+{
+        char path[64], name[512];
+
+        for (int fd = 3; fd < 64; fd++) {
+                ssize_t len;
+
+                snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+                len = readlink(path, name, sizeof(name) - 1);
+                name[len > 0 ? len : 0] = 0;
+                if (strstr(name, kind))
+                        return fd;
+        }
+        return -1;
+}
+
 /* Whether a process holds these, and so many pidfds more. What it is about to close it may hold
  * still: ask again. */
 static bool holds(pid_t pid, const struct holding *expected, unsigned more_pidfds)
@@ -252,8 +269,10 @@ static void test_what_agentd_holds_it_needs_whatever_happened_before(void)
         HOLDS(supervisor, &supervisor_holds, 0);
         HOLDS(engine, &engine_holds, 1);
         /* The engine asked, and the supervisor holds it: no engine's death waits for the kernel to
-         * take it down. */
+         * take it down. Nor does the lock: what was opened last is closed first. */
         CHECK(told_of(engine) == 1 && told_of(supervisor) == 1);
+        CHECK(number_of(supervisor, "inotify") > 2);
+        CHECK(number_of(supervisor, "inotify") < number_of(supervisor, "/lock"));
         for (unsigned i = 0; i < 2; i++) {
                 children[i] = daemon_child(&daemon, 1, &r);
                 CHECK_EQ(r, 0);
