@@ -142,6 +142,8 @@ static const struct world_case txn_memory[] = {
         {"txn: link to an aborted one, two writers", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KB)), OPS(SI(KB))}}, 3, 2},
         {"txn: link to one aborted meanwhile", {START_ABORTED_MEANWHILE, {OPS(PREPARED(KA | KB)), OPS(SET_A), OPS(FREE, WORK)},
                 .setup_by = 2}, 3, 3, .costly = true},
+        {"txn: link to one aborted meanwhile, late helper", {START_ABORTED_MEANWHILE, {
+                OPS(SET_A), OPS(TXN(.writes = KA | KB, .early = true, .prepared = true, .in = KA)), OPS(FREE, WORK)}, .setup_by = 2}, 3, 2},
         {"txn: helper and prune", {START_PAIR, {OPS(SI(KA | KB), WORK), OPS(SET_A)}}, 2, 3},
         {"txn: link and prune", {START_OLD, {OPS(WORK, WORK), OPS(SI(KA)), OPS(SET_A, WORK)}}, 3, 2},
         /* An open snapshot keeps what is older still. */
