@@ -358,6 +358,27 @@ static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_go
         unmake_bus();
 }
 
+/* Nothing but the writer's list knows that a key's cell can be given to another one. */
+static void test_a_commit_works_off_its_list_before_it_says_that_there_is_no_cell(void)
+{
+        struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
+        struct sb_commit_write writes[] = {write_of("more", "new")};
+        struct sb_commit_result result;
+        struct txn txn;
+        char key[8];
+
+        CHECK(make_bus_of(&shape)); /* fourteen cells */
+        for (uint32_t i = 0; i < 14; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                CHECK_EQ(put(&writer, key, "old", 3), 0);
+        }
+        CHECK(!delete (&writer, "3"));
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 1, NULL, 0, &result), 0);
+        CHECK(reads("more", "new") && reads("3", NULL));
+        unmake_bus();
+}
+
 /* The first round gives its blocks back, and the second one makes a key of them. */
 static void test_a_block_that_was_given_back_is_not_given_back_again_when_the_next_key_fails(void)
 {
@@ -499,6 +520,7 @@ int main(int argc, char **argv)
         RUN(test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some);
         RUN(test_on_a_full_bus_a_commit_may_delete);
         RUN(test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes);
+        RUN(test_a_commit_works_off_its_list_before_it_says_that_there_is_no_cell);
         RUN(test_a_block_that_was_given_back_is_not_given_back_again_when_the_next_key_fails);
         RUN(test_conflicts_for_ever_leave_nothing);
         RUN(test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an_engine);
