@@ -5,6 +5,7 @@
 #include "ring/op/keep.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
+#include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
@@ -258,6 +259,35 @@ static void test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is
         unmake_bus();
 }
 
+/* A date is the low bits of an era: one of ages ago would be taken for another. */
+static void test_what_was_in_hand_for_ages_is_dated_anew_when_it_goes_back(void)
+{
+        static const uint32_t ages[] = {0, SB_ERA_OLD / 2, SB_ERA_OLD + 1, SB_ERA_OLD + (1u << 20)};
+        struct sb_limbo_entry *waiting;
+        struct sb_block *block;
+        uint64_t era, dated;
+
+        for (uint32_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+                CHECK(make_bus(16 << 20));
+                CHECK_EQ(put_some(&writer, "k", 0, 50, 20), 50);
+                sb_horizon_renew(&writer);
+                CHECK_EQ(put_some(&writer, "k", 0, 50, 20), 50);
+                sb_reclaim_pending(&writer);
+                waiting = writer.limbo.entries;
+                for (uint32_t k = 0; k < writer.limbo.count && !waiting->held; k++)
+                        waiting++;
+                CHECK(waiting < writer.limbo.entries + writer.limbo.count);
+                sb_add_full(&writer.segment.super->era, ages[i]);
+                era = sb_load_acquire(&writer.segment.super->era);
+                dated = ages[i] > SB_ERA_OLD ? era : waiting->era;
+                block = sb_block_at(&writer.segment, waiting->offset);
+                sb_magazine_release(&writer, waiting);
+                CHECK_EQ(waiting->era, dated);
+                CHECK_EQ(sb_load_acquire(&block->retire), sb_era_low(dated));
+                unmake_bus();
+        }
+}
+
 /* The entry notes it no more: else its client's reaper would have it freed. */
 static void test_a_value_that_replaces_what_is_kept_is_in_hand_no_more(void)
 {
@@ -419,6 +449,7 @@ int main(int argc, char **argv)
         RUN(test_a_magazine_follows_the_size_that_its_client_writes);
         RUN(test_a_full_magazine_makes_space_by_what_is_ready);
         RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
+        RUN(test_what_was_in_hand_for_ages_is_dated_anew_when_it_goes_back);
         RUN(test_a_value_that_replaces_what_is_kept_is_in_hand_no_more);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         RUN(test_a_block_in_hand_that_goes_over_a_kept_version_is_in_hand_no_more);
