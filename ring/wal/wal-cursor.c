@@ -274,7 +274,6 @@ static int wal_cursor_cross_over(struct sb_wal_reader *reader)
                         cursor->bad_file = file->number;
                         cursor->bad_offset = cursor->offset;
                 }
-                cursor->begun = false;
         } else {
                 return 0;
         }
