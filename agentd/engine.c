@@ -163,8 +163,8 @@ static void engine_tell_of_damage(struct sb_engine *engine)
 
 /* ---- the log ---- */
 
-/* Start the log, where there is to be one and its record is free. One that ended is followed by
- * another a second later. */
+/* Start the log, where there is to be one and its record is free. One that ended by itself is
+ * followed by another a second behind its start. */
 static void engine_look_after_log(struct sb_engine *engine)
 {
         const struct sb_segment *segment = &engine->handle.segment;
@@ -206,8 +206,12 @@ static enum sb_engine_end engine_hear_log(struct sb_engine *engine)
                 return SB_ENGINE_GAVE_UP;
         sb_log("the log (pid %d) ended with status %d; starting another", (int)engine->log_pid,
                 WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-        if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
+        if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE) {
                 sb_reap_record(&engine->handle, slot, generation);
+                /* As of engines: that one which worked was killed says nothing about the next. */
+                if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+                        engine->log_ns = 0;
+        }
         engine_look_after_log(engine);
         return SB_ENGINE_FAILED;
 }

@@ -295,6 +295,25 @@ static void on_alarm(int signal)
         (void)signal;
 }
 
+/* Once a second they would need longer than a test waits. */
+static void test_a_log_that_is_killed_is_replaced_at_once_however_often(void)
+{
+        enum { KILLS = 30 };
+        uint64_t end_ns;
+        unsigned kills = 0;
+
+        CHECK(daemon_patience_ns() < KILLS * SECOND);
+        CHECK(begin("batched"));
+        end_ns = daemon_now_ns() + daemon_patience_ns();
+        while (kills < KILLS && daemon_now_ns() < end_ns) {
+                CHECK_EQ(set("strict", SB_STRICT, 0, NULL), 0);
+                kills += kill(log_pid(), SIGKILL) == 0;
+        }
+        CHECK_EQ(kills, KILLS);
+        CHECK_EQ(set("strict", SB_STRICT, 0, NULL), 0);
+        END();
+}
+
 static void test_a_signal_ends_a_wait_for_the_disk(void)
 {
         struct sigaction action = {.sa_handler = on_alarm};
@@ -381,6 +400,7 @@ int main(int argc, char **argv)
         RUN(test_a_wait_for_the_disk_ends_at_its_deadline_and_what_was_written_stays_visible);
         RUN(test_trouble_with_the_disk_is_told_to_all_that_wait_and_ends);
         RUN(test_strict_writers_that_wait_share_one_write_to_the_disk);
+        RUN(test_a_log_that_is_killed_is_replaced_at_once_however_often);
         RUN(test_a_signal_ends_a_wait_for_the_disk);
         RUN(test_a_wait_for_the_disk_ends_with_agentd);
         RUN(test_the_end_by_trouble_that_was_asked_for_detaches_clients);
