@@ -74,6 +74,7 @@ static void test_the_end_of_agentd_shows_at_once(void)
         CHECK(begin(false));
         CHECK(!readable(300)); /* nothing to hear for longer than a sleep lasts */
         begun = daemon_now_ns();
+        kill(agentd.pid, SIGSTOP); /* so that no other engine begins in between */
         kill(engine(), SIGKILL);
         kill(agentd.pid, SIGKILL);
         CHECK_EQ(turns(&count), SB_E_DETACHED);

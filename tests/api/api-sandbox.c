@@ -177,7 +177,14 @@ static pid_t engine(void)
         return (pid_t)sb_load_relaxed(&bus->handle.segment.super->engine);
 }
 
-/* Both of agentd's processes are killed; the caller waits for it to end. */
+/* Both of agentd's processes; the caller waits for it to end. A supervisor that is stopped starts
+ * no other engine in between. */
+static bool kill_agentd(void)
+{
+        return kill(agentd.pid, SIGSTOP) == 0 && kill(engine(), SIGKILL) == 0 &&
+               kill(agentd.pid, SIGKILL) == 0;
+}
+
 static int outlive_below(int call, int error)
 {
         struct sb_guard change = {0};
@@ -185,8 +192,7 @@ static int outlive_below(int call, int error)
         if (open_bus() != 0 || sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch) != 0 ||
                 !forbid(call, error) || sb_set(bus, b("key"), b("1"), NULL, NULL) != 0)
                 return 1;
-        if (sb_watch_next(watch, 0, &change) != 0 || kill(engine(), SIGKILL) != 0 ||
-                kill(agentd.pid, SIGKILL) != 0)
+        if (sb_watch_next(watch, 0, &change) != 0 || !kill_agentd())
                 return 2;
         sb_guard_release(&change);
         if (sb_watch_next(watch, daemon_now_ns() + 5000000000u, &change) != SB_E_DETACHED)
@@ -247,8 +253,7 @@ static int work_below(int call, int error)
                 return 4;
         sb_guard_release(&guard);
         sb_txn_end(txn);
-        if (sb_wait(bus, daemon_now_ns() + 2000000) != 0 || kill(engine(), SIGKILL) != 0 ||
-                kill(agentd.pid, SIGKILL) != 0)
+        if (sb_wait(bus, daemon_now_ns() + 2000000) != 0 || !kill_agentd())
                 return 5;
         while (sb_watch_next(watch, SB_FOREVER, &guard) == 0)
                 sb_guard_release(&guard);
