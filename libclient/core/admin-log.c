@@ -9,7 +9,6 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
-#include "shm/notify/bell.h"
 #include "shm/notify/durable.h"
 
 /* ---- what it has done ---- */
@@ -69,21 +68,12 @@ void sb_admin_log_counts(const struct sb_bus *bus, struct sb_admin_log *ret)
 int sb_admin_log_copy(struct sb_bus *bus, uint64_t *ret_number)
 {
         const struct sb_segment *segment = &bus->handle.segment;
-        struct sb_superblock *super = segment->super;
-        uint64_t number, old;
 
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         if (!sb_durable_is_logged(segment))
                 return SB_E_NOT_DURABLE;
-        /* A:copies. The one that goes on may have passed by what was written just now. */
-        number = sb_load_acquire(&super->copies_begun) + 1;
-        do
-                old = sb_load_acquire(&super->copies_wanted); /* A:copies. */
-        /* R:copies > A:copies. */
-        while (old < number && !sb_cas64_full(&super->copies_wanted, old, number));
-        sb_bell_ring(segment, sb_durable_slot(segment), 0);
-        *ret_number = number;
+        *ret_number = sb_durable_want_copy(segment);
         return 0;
 }
 

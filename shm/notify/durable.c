@@ -39,18 +39,33 @@ void sb_durable_take_over(const struct sb_segment *segment)
 
 /* ---- clients ---- */
 
-void sb_durable_want(const struct sb_segment *segment, uint64_t cut)
+/* Have a word say @least or more, and wake the log. */
+static void durable_ask(const struct sb_segment *segment, struct sb_word64 *wanted, uint64_t least)
 {
-        struct sb_word64 *wanted = &segment->super->wanted;
         uint64_t old;
 
         do {
-                old = sb_load_acquire(wanted); /* A:wanted. */
-                if (old >= cut)
+                old = sb_load_acquire(wanted); /* A:wanted; A:copies. */
+                if (old >= least)
                         break;
-        } while (!sb_cas64_full(wanted, old, cut)); /* R:wanted > A:wanted. */
+                /* R:wanted > A:wanted; R:copies > A:copies. */
+        } while (!sb_cas64_full(wanted, old, least));
         /* Also where another client wanted as much: it may be stopped before this. */
         sb_bell_ring(segment, sb_durable_slot(segment), 0);
+}
+
+void sb_durable_want(const struct sb_segment *segment, uint64_t cut)
+{
+        durable_ask(segment, &segment->super->wanted, cut);
+}
+
+uint64_t sb_durable_want_copy(const struct sb_segment *segment)
+{
+        /* A:copies. The one that goes on may have passed by what was written just now. */
+        uint64_t number = sb_load_acquire(&segment->super->copies_begun) + 1;
+
+        durable_ask(segment, &segment->super->copies_wanted, number);
+        return number;
 }
 
 /* What there is to answer. Return: as sb_durable_wait(); -1: nothing yet. */

@@ -46,6 +46,9 @@ static inline uint64_t sb_durable_cut(const struct sb_segment *segment)
 
 /* Have the log go on to @cut. Cost: some loads where another client wants as much. */
 void sb_durable_want(const struct sb_segment *segment, uint64_t cut);
+/* Have the log make a copy of the bus that begins after this call. Return: its number, which ends
+ * when `copies_ended` has come so far. */
+uint64_t sb_durable_want_copy(const struct sb_segment *segment);
 /* Wait until @cut is durable. It looks for @spin_ns before it sleeps; @deadline_ns as in struct
  * sb_os. Return: 0; SB_E_TIMED_OUT; SB_E_NOT_DURABLE: the log has met trouble, and has not come out
  * of it; -EINTR. */
