@@ -126,7 +126,7 @@ def lives(pid):
     try:
         with open(f'/proc/{pid}/stat', 'rb') as file:
             return file.read().rpartition(b')')[2].split()[0] != b'Z'
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or behind that
         return False
 
 
