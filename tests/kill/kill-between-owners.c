@@ -18,6 +18,40 @@
 #include "shm/upkeep/sweep.h"
 #include "tests/kill/race.h"
 
+/* ---- copies of the bus ---- */
+
+static uint64_t asked_by_reader, asked_by_writer;
+
+static void ask_by_reader(void *context)
+{
+        (void)context;
+        asked_by_reader = sb_durable_want_copy(&reader.segment);
+}
+
+/* The log has begun one more, and another client asks for the next one. */
+static void begin_one_and_ask_by_writer(void)
+{
+        sb_add_full(&writer.segment.super->copies_begun, 1);
+        asked_by_writer = sb_durable_want_copy(&writer.segment);
+}
+
+static bool both_are_wanted(void)
+{
+        uint64_t wanted = sb_load_acquire(&writer.segment.super->copies_wanted);
+
+        return wanted >= asked_by_reader && (!came || wanted >= asked_by_writer);
+}
+
+static void test_two_that_ask_for_a_copy_at_once_both_get_theirs(void)
+{
+        const struct race race = {.begin = begin_plain,
+                .operation = ask_by_reader,
+                .beside = begin_one_and_ask_by_writer,
+                .right = both_are_wanted};
+
+        CHECK(race_all(&race) > 2);
+}
+
 /* ---- marks ---- */
 
 static struct sb_named_value marks[2]; /* of the operation, and of the other client */
@@ -73,42 +107,6 @@ static void test_two_marks_that_are_made_at_once_are_two(void)
 
         CHECK(race_all(&race) > 10);
 }
-
-/* ---- copies of the bus ---- */
-
-static uint64_t asked_by_reader, asked_by_writer;
-
-static void ask_by_reader(void *context)
-{
-        (void)context;
-        asked_by_reader = sb_durable_want_copy(&reader.segment);
-}
-
-/* The log has begun one more, and another client asks for the next one. */
-static void begin_one_and_ask_by_writer(void)
-{
-        sb_add_full(&writer.segment.super->copies_begun, 1);
-        asked_by_writer = sb_durable_want_copy(&writer.segment);
-}
-
-static bool both_are_wanted(void)
-{
-        uint64_t wanted = sb_load_acquire(&writer.segment.super->copies_wanted);
-
-        return wanted >= asked_by_reader && (!came || wanted >= asked_by_writer);
-}
-
-static void test_two_that_ask_for_a_copy_at_once_both_get_theirs(void)
-{
-        const struct race race = {.begin = begin_plain,
-                .operation = ask_by_reader,
-                .beside = begin_one_and_ask_by_writer,
-                .right = both_are_wanted};
-
-        CHECK(race_all(&race) > 2);
-}
-
-/* ---- marks that are dropped ---- */
 
 static struct sb_named_value mark, next_mark; /* of one place */
 
@@ -457,8 +455,8 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         fault_from_environment();
-        RUN(test_two_marks_that_are_made_at_once_are_two);
         RUN(test_two_that_ask_for_a_copy_at_once_both_get_theirs);
+        RUN(test_two_marks_that_are_made_at_once_are_two);
         RUN(test_a_mark_that_is_made_anew_stands_beside_another_drop_of_the_one_before);
         RUN(test_a_mark_that_is_being_made_stands_beside_a_repair_of_the_one_before);
         RUN(test_a_snapshot_that_is_opened_beside_the_end_of_the_one_before_is_not_taken_away);

@@ -332,20 +332,28 @@ static void test_on_a_full_bus_a_commit_may_delete(void)
         unmake_bus();
 }
 
-static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes(void)
+/* A bus of fourteen cells, of which keys have so many: "0" and on. */
+static bool make_bus_of_cells(uint32_t taken)
 {
         struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
+        bool good = make_bus_of(&shape);
+        char key[16];
+
+        for (uint32_t i = 0; i < taken && good; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                good = !put(&writer, key, "old", 3);
+        }
+        return good;
+}
+
+static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes(void)
+{
         struct sb_commit_write writes[] = {write_of("0", "new"), write_of("more", "new")};
         struct sb_commit_result result;
         uint64_t before, asked;
         struct txn txn;
-        char key[8];
 
-        CHECK(make_bus_of(&shape)); /* fourteen cells */
-        for (uint32_t i = 0; i < 14; i++) {
-                snprintf(key, sizeof(key), "%u", i);
-                CHECK_EQ(put(&writer, key, "old", 3), 0);
-        }
+        CHECK(make_bus_of_cells(14));
         before = settled_blocks();
         asked = sb_limbo_left_behind(&writer);
         CHECK(begin(&writer, &txn));
@@ -361,17 +369,11 @@ static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_go
 /* Nothing but the writer's list knows that a key's cell can be given to another one. */
 static void test_a_commit_works_off_its_list_before_it_says_that_there_is_no_cell(void)
 {
-        struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
         struct sb_commit_write writes[] = {write_of("more", "new")};
         struct sb_commit_result result;
         struct txn txn;
-        char key[8];
 
-        CHECK(make_bus_of(&shape)); /* fourteen cells */
-        for (uint32_t i = 0; i < 14; i++) {
-                snprintf(key, sizeof(key), "%u", i);
-                CHECK_EQ(put(&writer, key, "old", 3), 0);
-        }
+        CHECK(make_bus_of_cells(14));
         CHECK(!delete (&writer, "3"));
         CHECK(begin(&writer, &txn));
         CHECK_EQ(commit(&writer, &txn, writes, 1, NULL, 0, &result), 0);
@@ -382,7 +384,6 @@ static void test_a_commit_works_off_its_list_before_it_says_that_there_is_no_cel
 /* The first round gives its blocks back, and the second one makes a key of them. */
 static void test_a_block_that_was_given_back_is_not_given_back_again_when_the_next_key_fails(void)
 {
-        struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
         char first[sizeof(struct sb_descriptor) + 2 * 8 - sizeof(struct sb_version) + 1];
         struct sb_commit_write writes[2];
         struct sb_commit_result result;
@@ -394,13 +395,7 @@ static void test_a_block_that_was_given_back_is_not_given_back_again_when_the_ne
         first[sizeof(first) - 1] = 0;
         writes[0] = write_of(first, "new");
         writes[1] = write_of("more", "new");
-        CHECK(make_bus_of(&shape)); /* fourteen cells */
-        for (uint32_t i = 0; i < 13; i++) {
-                char key[8];
-
-                snprintf(key, sizeof(key), "%u", i);
-                CHECK_EQ(put(&writer, key, "old", 3), 0);
-        }
+        CHECK(make_bus_of_cells(13));
         CHECK(begin(&writer, &txn));
         CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), SB_E_FULL);
         CHECK(reads(first, NULL) && reads("more", NULL));
