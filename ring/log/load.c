@@ -338,6 +338,20 @@ static int load_try_reserve(struct sb_load *load, struct attempt *attempt)
         return r;
 }
 
+/* Behind a sweep. One that finds too much history raises the floor, and another one takes out what
+ * is below that. */
+static int load_try_swept(struct sb_load *load, struct attempt *attempt)
+{
+        bool rose;
+        int r;
+
+        do {
+                rose = sb_work_all(load->handle, true);
+                r = load_try(load, attempt);
+        } while (r == SB_E_FULL && rose);
+        return r;
+}
+
 /* There was no memory: behind a sweep, and then out of the reserve. When a sweep has freed nothing
  * the next one waits until it is the last thing to try: it looks at the whole segment. */
 static int load_try_again(struct sb_load *load, struct attempt *attempt)
@@ -347,17 +361,14 @@ static int load_try_again(struct sb_load *load, struct attempt *attempt)
 
         load->rest -= rests;
         if (!rests) {
-                sb_work_all(load->handle, true);
-                r = load_try(load, attempt);
+                r = load_try_swept(load, attempt);
                 if (r == SB_E_FULL)
                         load->rest = SWEEP_REST;
         }
         if (r == SB_E_FULL)
                 r = load_try_reserve(load, attempt);
-        if (r == SB_E_FULL && rests) {
-                sb_work_all(load->handle, true);
-                r = load_try(load, attempt);
-        }
+        if (r == SB_E_FULL && rests)
+                r = load_try_swept(load, attempt);
         return r;
 }
 

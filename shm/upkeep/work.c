@@ -53,9 +53,10 @@ bool sb_work_lists(struct sb_handle *handle)
         return true;
 }
 
-void sb_work_all(struct sb_handle *handle, bool whole_sweep)
+bool sb_work_all(struct sb_handle *handle, bool whole_sweep)
 {
         uint32_t cursor = 0;
+        bool rose = false;
 
         (void)sb_stable_raise(handle);
         sb_reclaim_pending(handle);
@@ -63,13 +64,14 @@ void sb_work_all(struct sb_handle *handle, bool whole_sweep)
         if (whole_sweep) {
                 sb_sweep_begin(handle);
                 sb_sweep(handle, &cursor, handle->segment.geometry.unit_count);
-                sb_sweep_end(handle);
+                rose = sb_sweep_end(handle);
                 sb_magazine_empty(handle); /* of use to other classes, perhaps */
         }
         /* Twice: a removed node has a second grace period. */
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
         sb_reclaim_free(handle);
+        return rose;
 }
 
 /* The rest after a sweep: it grows while sweeps free nothing. */

@@ -24,9 +24,10 @@
 
 /* The work on memory that is due by now; not under a pin. */
 void sb_work_due(struct sb_handle *handle);
-/* All the work on memory that can be done without waiting; not under a pin. Cost: with
- * @whole_sweep, a look at every block. */
-void sb_work_all(struct sb_handle *handle, bool whole_sweep);
+/* All the work on memory that can be done without waiting; not under a pin. Return: with
+ * @whole_sweep, whether the floor of history rose, so that the next one will find what to free.
+ * Cost: with @whole_sweep, a look at every block. */
+bool sb_work_all(struct sb_handle *handle, bool whole_sweep);
 
 /* For an operation that finds no memory; not under a pin. Work off the handle's own lists. Return:
  * false when they are empty. */

@@ -119,6 +119,25 @@ static void test_rules_that_are_there_are_announced_and_no_others(void)
         unmake_bus();
 }
 
+static void test_history_gives_way_where_it_is_more_than_there_is_room_for(void)
+{
+        static const uint64_t words_of_rules[] = {
+                SB_RULE_WORD(SB_RULE_ALL, 0), SB_RULE_WORD(SB_RULE_LAST, 100000)};
+
+        /* Each version superseded at a cut of its own; or many at one; or all. */
+        for (uint64_t each = 1; each <= 100000; each *= 316) {
+                for (uint32_t i = 0; i < 2; i++) {
+                        CHECK(begin(1 << 20) && !rule("", true, words_of_rules[i], 2, 1, 3));
+                        sb_store_relaxed(&super()->history_limit, 1 << 18);
+                        CHECK(!turn(200000));
+                        for (uint64_t n = 0; n < 60000; n++)
+                                CHECK(!value(n % 3 ? "one" : "other", n + 1, 10 + n / each));
+                        CHECK(!end_load() && past_of("one", 200000) == 60000 && sound());
+                        unmake_bus();
+                }
+        }
+}
+
 static void test_what_the_floor_of_history_let_go_is_not_known(void)
 {
         struct sb_load_words words = {.cut = 60, .history_floor = 30};
@@ -334,6 +353,7 @@ int main(int argc, char **argv)
         RUN(test_a_delete_that_was_replaced_above_the_floor_stays);
         RUN(test_the_last_versions_alone_stay_of_a_key_that_has_many);
         RUN(test_rules_that_are_there_are_announced_and_no_others);
+        RUN(test_history_gives_way_where_it_is_more_than_there_is_room_for);
         RUN(test_what_the_floor_of_history_let_go_is_not_known);
         RUN(test_a_mark_keeps_its_cut_wherever_its_key_was_stored);
         RUN(test_marks_are_known_also_where_the_clock_stood_already);
