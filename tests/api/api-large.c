@@ -531,8 +531,10 @@ static void *read_on(void *argument)
         struct sb_bus *reader = argument;
 
         for (unsigned round = 0; !over; round++, sb_add_full(&rounds_read, 1))
-                if (!many_are_whole(reader, round) || (round % 64 == 0 && !scan_is_whole(reader)))
+                if (!many_are_whole(reader, round) || (round % 64 == 0 && !scan_is_whole(reader))) {
+                        over = true;
                         return reader;
+                }
         return NULL;
 }
 
@@ -553,7 +555,11 @@ static void test_readers_find_every_key_while_versions_move(void)
         for (unsigned i = 0; i < 2; i++)
                 CHECK_EQ(pthread_create(&threads[i], NULL, read_on, readers[i]), 0);
         end = now_ns() + (getenv("SB_TEST_LONG") ? UINT64_C(10000000000) : 300000000);
-        for (unsigned round = 0; now_ns() < end; round++) {
+        /* On a loaded machine the first large value may come behind the end. */
+        for (unsigned round = 0;
+                now_ns() < end || (!over && (!larges || !bus->handle.counters.moved ||
+                                                    sb_load_relaxed(&rounds_read) <= 10));
+                round++) {
                 struct sb_write how = {.size = sizeof(how), .deadline_ns = now_ns() + 1000000000};
                 unsigned units = 50 + round % 7 * 30;
                 struct sb_bytes value;
@@ -577,8 +583,6 @@ static void test_readers_find_every_key_while_versions_move(void)
                 (unsigned long long)larges, (unsigned long long)refused,
                 (unsigned long long)bus->handle.counters.moved, sb_load_relaxed(&rounds_read));
         CHECK(!wrong[0] && !wrong[1]);
-        CHECK(larges > 0 && bus->handle.counters.moved > 0);
-        CHECK(sb_load_relaxed(&rounds_read) > 10);
         CHECK(all_there());
         for (unsigned i = 0; i < 2; i++)
                 CHECK(!sb_close(readers[i]));
