@@ -132,6 +132,7 @@ static bool rests(void)
 {
         unsigned before = polled[0].turns;
 
+        polled[0].wanted = 0; /* that turn does not end the loop */
         return !run_for(QUIET_MS) && polled[0].turns - before <= 1;
 }
 
