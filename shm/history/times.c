@@ -46,19 +46,7 @@ static void times_write(
         sb_store_release(&segment->times->position[level], position + 1);
 }
 
-/* Whether the entry before the last one is younger than the level's interval, too. */
-static bool times_is_near(const struct sb_segment *segment, uint32_t level, uint64_t position,
-        const struct sb_moment *now)
-{
-        struct sb_moment before;
-
-        return position > 1 && times_read(times_entry(segment, level, position - 2), &before) &&
-               now->realtime_ns - before.realtime_ns < intervals_ns[level];
-}
-
-/* Note @now in each level of which the last entry is old enough. @real: by the real time; and for
- * long it may be the last that there is: where the last entry is too young it comes behind that,
- * or in its place. */
+/* Note @now in each level of which the last entry is old enough. @real: by the real time. */
 static void times_note(struct sb_segment *segment, const struct sb_moment *now, bool real)
 {
         uint32_t level;
@@ -71,10 +59,8 @@ static void times_note(struct sb_segment *segment, const struct sb_moment *now, 
                 if (position && times_read(times_entry(segment, level, position - 1), &last)) {
                         gap = real ? now->realtime_ns - last.realtime_ns
                                    : now->monotonic_ns - last.monotonic_ns;
-                        if (last.cut >= now->cut || (gap < intervals_ns[level] && !real))
+                        if (last.cut >= now->cut || gap < intervals_ns[level])
                                 continue;
-                        if (gap < intervals_ns[level])
-                                position -= times_is_near(segment, level, position, now);
                 }
                 times_write(segment, level, position, now);
         }

@@ -182,44 +182,6 @@ static void test_a_clock_that_was_set_back_loses_no_time_and_lets_nothing_go_ear
         unmake_bus();
 }
 
-/* Batches of a log that came at once, and then none for long: the last of them counts from then
- * on. So many of them in a row take no more room than those that come one by one. */
-static void test_of_times_that_are_loaded_at_once_the_last_one_is_known(void)
-{
-        enum { MS = 1000000 };
-        struct sb_os os;
-        uint64_t base, cut;
-
-        CHECK(begin());
-        os = *writer.segment.os;
-        os.realtime_ns = get_real;
-        writer.segment.os = &os;
-        base = 5000 * SECOND;
-        real_ns = 6000 * SECOND;
-        sb_times_load(&writer.segment, 2, base);
-        sb_times_load(&writer.segment, 3, base + 2 * MS);
-        CHECK_EQ(cut_at(base + MS), 2);
-        CHECK_EQ(cut_at(base + 400 * MS), 3);
-        sb_times_load(&writer.segment, 4, base + 4 * MS);
-        CHECK_EQ(cut_at(base + MS), 2);
-        CHECK_EQ(cut_at(base + 400 * MS), 4);
-        sb_times_load(&writer.segment, 4, base + 5 * MS); /* the same cut is no news */
-        sb_times_load(&writer.segment, 5, base + 8 * MS);
-        CHECK_EQ(cut_at(base + 7 * MS), 4);
-        CHECK_EQ(cut_at(base + 400 * MS), 5);
-        for (cut = 6; cut < 1006; cut++)
-                sb_times_load(&writer.segment, cut, base + SECOND + cut * MS);
-        /* Those that the table has room for. */
-        for (cut = 1006 - 4 * (writer.segment.geometry.times_count - 2); cut < 1006; cut++) {
-                uint64_t found = cut_at(base + SECOND + cut * MS);
-
-                CHECK(found <= cut && found + 5 > cut);
-        }
-        /* Relaxed: no other process runs. One entry for each 5 ms, and those of before. */
-        CHECK(sb_load_relaxed(&writer.segment.times->position[0]) <= 1000 / 4 + 5);
-        unmake_bus();
-}
-
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -227,6 +189,5 @@ int main(int argc, char **argv)
         RUN(test_little_more_than_a_span_is_kept);
         RUN(test_a_process_that_was_stopped_while_it_looked_looks_again);
         RUN(test_a_clock_that_was_set_back_loses_no_time_and_lets_nothing_go_early);
-        RUN(test_of_times_that_are_loaded_at_once_the_last_one_is_known);
         return test_end();
 }
