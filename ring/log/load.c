@@ -338,8 +338,8 @@ static int load_try_reserve(struct sb_load *load, struct attempt *attempt)
         return r;
 }
 
-/* Behind a sweep. One that finds too much history raises the floor, and another one takes out what
- * is below that. */
+/* Behind a sweep. One that finds too much history raises the floor, at most to the clock, and
+ * another one takes out what is below that. */
 static int load_try_swept(struct sb_load *load, struct attempt *attempt)
 {
         bool rose;

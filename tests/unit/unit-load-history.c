@@ -138,6 +138,26 @@ static void test_history_gives_way_where_it_is_more_than_there_is_room_for(void)
         }
 }
 
+/* The reserve is used up, and the last sweep freed nothing, or has to be asked again. */
+static void test_history_gives_way_also_where_no_reserve_is_left(void)
+{
+        for (uint32_t rests = 0; rests < 2; rests++) {
+                uint64_t n;
+
+                CHECK(begin(1 << 20) && !rule("one", false, ALL, 2, 1, 3) && !turn(200000));
+                for (n = 1; !load.rest; n++) /* without a limit, until a sweep frees nothing */
+                        CHECK(!value("one", n, 10 + n));
+                sb_store_relaxed(&super()->history_limit, 1 << 14);
+                load.borrowed = UINT64_MAX;
+                if (!rests)
+                        load.rest = 0;
+                for (; n <= 60000; n++)
+                        CHECK(!value("one", n, 10 + n));
+                CHECK(!end_load() && past_of("one", 200000) == 60000 && sound());
+                unmake_bus();
+        }
+}
+
 static void test_what_the_floor_of_history_let_go_is_not_known(void)
 {
         struct sb_load_words words = {.cut = 60, .history_floor = 30};
@@ -354,6 +374,7 @@ int main(int argc, char **argv)
         RUN(test_the_last_versions_alone_stay_of_a_key_that_has_many);
         RUN(test_rules_that_are_there_are_announced_and_no_others);
         RUN(test_history_gives_way_where_it_is_more_than_there_is_room_for);
+        RUN(test_history_gives_way_also_where_no_reserve_is_left);
         RUN(test_what_the_floor_of_history_let_go_is_not_known);
         RUN(test_a_mark_keeps_its_cut_wherever_its_key_was_stored);
         RUN(test_marks_are_known_also_where_the_clock_stood_already);
