@@ -132,7 +132,8 @@ static bool rests(void)
 {
         unsigned before = polled[0].turns;
 
-        polled[0].wanted = 0; /* that turn does not end the loop */
+        for (unsigned i = 0; i < BUSES; i++)
+                polled[i].wanted = 0; /* that turn does not end the loop */
         return !run_for(QUIET_MS) && polled[0].turns - before <= 1;
 }
 
