@@ -2,7 +2,8 @@
  * Waiting for the durable cut (shm/notify/durable.h) at every instruction: the log is killed while
  * it tells, and another one takes over, or is killed while it does and a third one comes; a client
  * is stopped while it waits, and the log tells meanwhile, or is killed and another one does. No
- * client sleeps on.
+ * client sleeps on. And a client is killed while it asks the log for a copy or for a cut, and
+ * another one asks for the same: the log wakes and finds it.
  *
  * The system is the test's: a client that sleeps does so in wait_for(), and a wake that comes
  * before the sleep wakes no client.
@@ -11,6 +12,10 @@
 
 #include "shm/base/os.h"
 #include "shm/base/word.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/notify/bell.h"
 #include "shm/notify/durable.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/step/stepper.h"
@@ -288,6 +293,118 @@ static void test_the_same_where_the_log_is_killed_as_it_tells(void)
         stop_everywhere(tell_and_die);
 }
 
+/* ---- a client that asks is killed ---- */
+
+struct asking {
+        uint64_t points, asleep, unwanted; /* points behind which the second one's asking is lost */
+        uintptr_t where;
+        bool copy; /* it asks for one; else for a cut */
+};
+
+static void ask(void *context)
+{
+        const struct asking *asking = context;
+
+        if (asking->copy)
+                sb_durable_want_copy(&reader.segment);
+        else
+                sb_durable_want(&reader.segment, CUT);
+}
+
+static bool is_wanted(const struct asking *asking)
+{
+        const struct sb_superblock *super = reader.segment.super;
+
+        /* Relaxed, both: one thread. */
+        return asking->copy ? sb_load_relaxed(&super->copies_wanted) == 1
+                            : sb_load_relaxed(&super->wanted) == CUT;
+}
+
+static struct sb_record *log_record(void)
+{
+        return sb_record_at(&reader.segment, sb_durable_slot(&reader.segment));
+}
+
+/* The words that a client writes which asks. */
+struct asked {
+        uint64_t wanted, copies, bits, any, rung, wakes;
+        uint32_t bell;
+};
+
+static struct asked asked_now(void)
+{
+        const struct sb_superblock *super = reader.segment.super;
+        const struct sb_record *log = log_record();
+
+        /* Relaxed, all: one thread. */
+        return (struct asked){sb_load_relaxed(&super->wanted),
+                sb_load_relaxed(&super->copies_wanted), sb_load_relaxed(&log->dirty[0]),
+                sb_load_relaxed(&log->dirty_any), sb_load_relaxed(&log->rung), wakes,
+                sb_load_relaxed(&log->bell)};
+}
+
+static void put_asked_back(const struct asked *asked)
+{
+        struct sb_superblock *super = reader.segment.super;
+        struct sb_record *log = log_record();
+
+        /* Relaxed, all: one thread. */
+        sb_store_relaxed(&super->wanted, asked->wanted);
+        sb_store_relaxed(&super->copies_wanted, asked->copies);
+        sb_store_relaxed(&log->dirty[0], asked->bits);
+        sb_store_relaxed(&log->dirty_any, asked->any);
+        sb_store_relaxed(&log->rung, asked->rung);
+        sb_store_relaxed(&log->bell, asked->bell);
+        wakes = asked->wakes;
+}
+
+static enum step_verdict kill_client(void *context, uint64_t number, uintptr_t address)
+{
+        const struct asked asked = asked_now();
+        struct asking *asking = context;
+
+        (void)number;
+        asking->points++;
+        ask(asking);
+        asking->asleep += !wakes;
+        asking->unwanted += !is_wanted(asking);
+        if ((!wakes || !is_wanted(asking)) && !asking->where)
+                asking->where = address;
+        put_asked_back(&asked);
+        return STEP_ON;
+}
+
+static void ask_everywhere(bool copy)
+{
+        struct asking asking = {.copy = copy};
+        struct step_run run = {
+                .operation = ask, .point = kill_client, .context = &asking, .point_limit = 100000};
+
+        CHECK(begin());
+        /* The log sleeps. */
+        sb_store_relaxed(&log_record()->sleeps, SB_BELL_SLEEPS);
+        CHECK_EQ(step_run(&run), STEP_DONE);
+        CHECK(asking.points > 10 && wakes);
+        if (asking.where)
+                TEST_FAIL(
+                        "behind %lu of %lu points the log sleeps on, behind %lu it finds nothing, "
+                        "first %s",
+                        (unsigned long)asking.asleep, (unsigned long)asking.points,
+                        (unsigned long)asking.unwanted, step_where(asking.where));
+        TEST_NOTE("%lu points", (unsigned long)asking.points);
+        unmake_bus();
+}
+
+static void test_behind_a_client_killed_while_it_asked_for_a_copy_the_next_one_gets_its(void)
+{
+        ask_everywhere(true);
+}
+
+static void test_behind_one_killed_while_it_asked_for_a_cut_the_next_one_gets_its(void)
+{
+        ask_everywhere(false);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -296,5 +413,7 @@ int main(int argc, char **argv)
         RUN(test_behind_one_that_was_killed_while_it_took_over_the_third_one_does);
         RUN(test_a_client_that_is_stopped_while_it_waits_sees_what_is_told_meanwhile);
         RUN(test_the_same_where_the_log_is_killed_as_it_tells);
+        RUN(test_behind_a_client_killed_while_it_asked_for_a_copy_the_next_one_gets_its);
+        RUN(test_behind_one_killed_while_it_asked_for_a_cut_the_next_one_gets_its);
         return test_end();
 }
