@@ -14,76 +14,36 @@
  * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: ten times as long.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "libclient/core/bus.h"
 #include "libclient/statebus.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
-#include "shm/keys/order.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
-#include "shm/memory/pin.h"
-#include "shm/notify/bell.h"
-#include "shm/notify/hint.h"
-#include "shm/notify/prefix.h"
-#include "shm/notify/ring.h"
 #include "shm/upkeep/check.h"
 #include "tests/api/crashed.h"
 #include "tests/api/daemon.h"
+#include "tests/api/prefix-storm.h"
+#include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
-#define WATCHERS 7u
-/* Watchers with a descriptor; the others sleep in calls. */
-#define WITH_RING   4u
-#define WITH_THREAD 5u
-/* It drops what its queue has no room for. */
-#define DROPPING 6u
-#define WRITERS  3u
-/* Changes that can be seen and of which their writers have not told yet: a transaction of each, and
- * as many again of killed ones that are not reaped. */
-#define UNTOLD  (2 * WRITERS * 4u)
-#define WORKERS (WATCHERS + WRITERS)
-#define KEYS    6u  /* that keep their lives: each is watched by itself, too */
-#define COMING  40u /* that come and go */
-#define ALL     (KEYS + COMING)
 #define SECONDS 10u
 
-static struct table {
-        struct {
-                pid_t pid;
-                bool stopped;
-                uint64_t last[KEYS]; /* of a watcher: the revision that it has come to */
-                /* Of one that drops: the sum of these, with what it dropped; deaths when it began.
-                 */
-                uint64_t seen, deaths;
-                uint64_t given, dropped, lapped, late, scans, txns;
-        } place[WORKERS];
-        bool over;  /* writers end */
-        bool asked; /* the queue is woken to say what it dropped: nothing else comes any more */
-        char complaint[160];
-} * table;
+struct storm_table *table;
 
 static struct {
         uint64_t watchers, writers, engines, stops;
 } killed;
 
-#define COMPLAIN(...)                                                                              \
-        do {                                                                                       \
-                snprintf(table->complaint, sizeof(table->complaint), __VA_ARGS__);                 \
-                _exit(1);                                                                          \
-        } while (0)
-
-static struct sb_bytes key_of(unsigned key)
+struct sb_bytes key_of(unsigned key)
 {
         static char names[ALL][16];
 
@@ -95,7 +55,7 @@ static struct sb_bytes key_of(unsigned key)
         return (struct sb_bytes){names[key], strlen(names[key])};
 }
 
-static unsigned number_of(const struct sb_guard *guard)
+unsigned number_of(const struct sb_guard *guard)
 {
         char text[16] = {0};
 
@@ -105,7 +65,7 @@ static unsigned number_of(const struct sb_guard *guard)
         return (unsigned)atoi(text + 8);
 }
 
-static struct sb_bus *attach(const struct daemon *daemon)
+struct sb_bus *attach(const struct daemon *daemon)
 {
         struct sb_options options = {
                 .size = sizeof(options), .bus = daemon->place.directory, .access = SB_PEER};
@@ -116,6 +76,23 @@ static struct sb_bus *attach(const struct daemon *daemon)
                 COMPLAIN("sb_open() said %d", r);
         bus->watches.sleep_max_ns = UINT64_C(1) << 61;
         return bus;
+}
+
+/* A delete that the cut has counts: what keeps the key's life keeps it. */
+uint64_t revision_at(struct sb_bus *bus, unsigned key, uint64_t cut)
+{
+        struct sb_history *history = NULL;
+        struct sb_guard guard = {0};
+        uint64_t rev = 0;
+
+        if (sb_history_open(bus, key_of(key), 0, &history))
+                return 0;
+        while (!rev && !sb_history_next(history, &guard, NULL)) {
+                rev = guard.cut <= cut ? guard.rev : 0;
+                sb_guard_release(&guard);
+        }
+        sb_history_close(history);
+        return rev;
 }
 
 /* ---- writers ---- */
@@ -178,323 +155,6 @@ static void be_writer(const struct daemon *daemon, unsigned seed)
         }
         sb_close(bus);
         _exit(0);
-}
-
-/* ---- watchers ---- */
-
-/* What a watcher knows of each key. */
-struct known {
-        enum { UNKNOWN, ABSENT, PRESENT } state;
-        uint64_t rev; /* 0: not known */
-};
-struct follower {
-        struct sb_bus *bus;
-        struct sb_watch *watch;
-        struct sb_bytes prefix;
-        unsigned place;
-        struct known known[ALL];
-        uint64_t cut, txn; /* of the last change */
-        unsigned txn_left;
-        /* Of a queue that drops: revisions; how many changes of those before a change, and in all,
-         * were dropped, as it says; revisions that it skipped. */
-        uint64_t seen, missed, dropped, gaps;
-};
-
-/* The revision of a delete that the cut has: what keeps the key's life keeps it, too. */
-static uint64_t revision_at(struct sb_bus *bus, unsigned key, uint64_t cut)
-{
-        struct sb_history *history = NULL;
-        struct sb_guard guard = {0};
-        uint64_t rev = 0;
-
-        if (sb_history_open(bus, key_of(key), 0, &history))
-                return 0;
-        while (!rev && !sb_history_next(history, &guard, NULL)) {
-                rev = guard.cut <= cut ? guard.rev : 0;
-                sb_guard_release(&guard);
-        }
-        sb_history_close(history);
-        return rev;
-}
-
-static void look_at_all(struct follower *follower)
-{
-        struct sb_scan_options how = {.size = sizeof(how), .cut = sb_watch_cut(follower->watch)};
-        struct sb_guard guard = {0};
-        struct known before[ALL];
-        struct sb_scan *scan;
-        int r;
-
-        memcpy(before, follower->known, sizeof(before));
-        memset(follower->known, 0, sizeof(follower->known));
-        r = sb_scan_open_at(follower->bus, (struct sb_bytes){"storm/", 6}, &how, &scan);
-        if (r)
-                COMPLAIN("a scan at the watch's cut said %d", r);
-        while (!(r = sb_scan_next(scan, &guard))) {
-                follower->known[number_of(&guard)] = (struct known){PRESENT, guard.rev};
-                sb_guard_release(&guard);
-        }
-        sb_scan_close(scan);
-        /* An operator's or the engine's doing; not in here. */
-        if (r != SB_E_NOT_FOUND)
-                COMPLAIN("a scan at the watch's cut ended with %d", r);
-        for (unsigned key = 0; key < ALL; key++) {
-                struct known *known = &follower->known[key];
-
-                if (known->state != PRESENT)
-                        *known = (struct known){
-                                ABSENT, key < KEYS ? revision_at(follower->bus, key, how.cut) : 0};
-                if (known->rev && known->rev < before[key].rev)
-                        COMPLAIN("key %u: a scan went back from %" PRIu64 " to %" PRIu64, key,
-                                before[key].rev, known->rev);
-                if (key < KEYS && known->rev)
-                        *(volatile uint64_t *)&table->place[follower->place].last[key] = known->rev;
-        }
-        follower->cut = how.cut;
-        follower->txn = follower->txn_left = 0;
-        table->place[follower->place].scans++;
-}
-
-/* Up to which cut the ring of the watched prefix has given up what was replaced. */
-static uint64_t given_up(struct follower *follower)
-{
-        struct sb_handle *handle = &follower->bus->handle;
-        unsigned char key[SB_KEY_LEN_MAX];
-        uint32_t len = sb_prefix_key(follower->prefix.data, (uint32_t)follower->prefix.len, key);
-        struct sb_ring_view ring;
-        struct sb_node *node;
-        uint64_t cut = 0;
-
-        sb_pin(handle);
-        node = sb_order_find(handle, key, len);
-        if (node && sb_ring_of(handle, node, &ring))
-                cut = sb_hint_gone(&ring);
-        sb_unpin(handle);
-        return cut;
-}
-
-/* Whether a change of a key that had a value may come without it: its ring went round since the
- * change was listed, and no process need keep what the change replaced. */
-static bool may_lack_old(struct follower *follower, const struct sb_guard *change)
-{
-        if (change->old_value.data)
-                return true;
-        if (given_up(follower) < change->cut)
-                return false;
-        table->place[follower->place].late++;
-        return true;
-}
-
-/* A transaction comes whole: what of it the watch sees, @place in a value of its says. */
-static void follow_txn(struct follower *follower, const struct sb_guard *change, unsigned place)
-{
-        if (follower->txn_left && change->txn != follower->txn)
-                COMPLAIN("%.*s: in the middle of a transaction", (int)change->key.len,
-                        (const char *)change->key.data);
-        if (change->txn && !follower->txn_left) {
-                follower->txn = change->txn;
-                follower->txn_left = (unsigned)((const char *)change->value.data)[place] - '0';
-                table->place[follower->place].txns++;
-        }
-        follower->txn_left -= change->txn != 0;
-}
-
-static void follow(struct follower *follower, const struct sb_guard *change)
-{
-        unsigned key = number_of(change);
-        struct known *known = &follower->known[key];
-        bool value = change->kind == SB_VALUE;
-
-        if (key >= ALL || change->missed)
-                COMPLAIN("a change of key %u", key);
-        if (change->cut < follower->cut || change->cut <= sb_watch_cut(follower->watch))
-                COMPLAIN("key %u: a cut goes back", key);
-        if (key < KEYS && known->rev && change->rev != known->rev + 1)
-                COMPLAIN("key %u: %" PRIu64 " comes behind %" PRIu64, key, change->rev, known->rev);
-        if (change->rev <= known->rev)
-                COMPLAIN("key %u: %" PRIu64 " comes again", key, change->rev);
-        if (known->state == ABSENT ? !value || change->old_value.data
-                                   : !may_lack_old(follower, change))
-                COMPLAIN("key %u: kind %u, revision %" PRIu64 " behind %s, %" PRIu64
-                         ", txn %" PRIu64,
-                        key, change->kind, change->rev,
-                        known->state == ABSENT ? "nothing" : "a value", known->rev, change->txn);
-        *known = (struct known){value ? PRESENT : ABSENT, change->rev};
-        follower->cut = change->cut;
-        follow_txn(follower, change, 1);
-        table->place[follower->place].given++;
-        if (key < KEYS)
-                *(volatile uint64_t *)&table->place[follower->place].last[key] = change->rev;
-}
-
-/* Of each key revisions ascend, and no more are skipped than were dropped by then, or are not told
- * yet. */
-static void follow_queue(struct follower *follower, const struct sb_guard *change)
-{
-        unsigned key = number_of(change);
-        struct known *known = &follower->known[key];
-
-        if (key >= KEYS || change->cut < follower->cut || change->rev <= known->rev)
-                COMPLAIN("the queue gives key %u: revision %" PRIu64 " behind %" PRIu64
-                         ", cut %" PRIu64 " behind %" PRIu64,
-                        key, change->rev, known->rev, change->cut, follower->cut);
-        follower->missed += change->missed;
-        follower->gaps += change->rev - known->rev - 1;
-        if (follower->gaps > follower->missed + UNTOLD)
-                COMPLAIN("key %u: the queue skipped %" PRIu64 " and says %" PRIu64, key,
-                        follower->gaps, follower->missed);
-        follow_txn(follower, change, 2);
-        known->rev = change->rev;
-        follower->cut = change->cut;
-        follower->seen++;
-        table->place[follower->place].given++;
-}
-
-/* What the queue has. Behind that what was dropped is all that was not given. */
-static void drain_queue(struct follower *follower)
-{
-        struct sb_guard change = {0};
-        uint64_t dropped;
-        int r;
-
-        while (!(r = sb_watch_next(follower->watch, 0, &change))) {
-                follow_queue(follower, &change);
-                sb_guard_release(&change);
-        }
-        if (r != SB_E_TIMED_OUT)
-                COMPLAIN("sb_watch_next() of the queue said %d", r);
-        dropped = sb_watch_dropped(follower->watch);
-        if (dropped < follower->missed)
-                COMPLAIN("the queue dropped %" PRIu64 ", and said %" PRIu64, dropped,
-                        follower->missed);
-        table->place[follower->place].dropped += dropped - follower->dropped;
-        follower->dropped = dropped;
-        *(volatile uint64_t *)&table->place[follower->place].seen = follower->seen + dropped;
-}
-
-/* What the watch has, or with a deadline waits for, all of it. */
-static void drain(struct follower *follower, uint64_t deadline)
-{
-        struct sb_guard change = {0};
-        int r;
-
-        while ((r = sb_watch_next(follower->watch, deadline, &change)) != SB_E_TIMED_OUT) {
-                if (r == SB_E_LAPPED) {
-                        table->place[follower->place].lapped++;
-                        look_at_all(follower);
-                } else if (!r) {
-                        follow(follower, &change);
-                        sb_guard_release(&change);
-                } else if (r != -EINTR) {
-                        COMPLAIN("sb_watch_next() said %d", r);
-                }
-        }
-}
-
-/* Drain a watch of other keys, or of a part of them; each change has the prefix. */
-static void drain_other(struct sb_watch *watch, struct sb_bytes prefix)
-{
-        struct sb_guard change = {0};
-        int r;
-
-        while ((r = sb_watch_next(watch, 0, &change)) != SB_E_TIMED_OUT) {
-                if (r && r != SB_E_LAPPED)
-                        COMPLAIN("another sb_watch_next() said %d", r);
-                if (!r && (change.key.len < prefix.len ||
-                                  memcmp(change.key.data, prefix.data, prefix.len) != 0))
-                        COMPLAIN("a change of another prefix");
-                sb_guard_release(&change);
-        }
-}
-
-/* Return: what the watcher polls; -1: it sleeps in calls. */
-static int descriptor(struct sb_bus *bus, unsigned place)
-{
-        int fd = -1;
-
-        if (place == WITH_THREAD)
-                setenv("STATEBUS_FD", "thread", 1);
-        if (place == WITH_THREAD || place == WITH_RING) {
-                fd = sb_fd(bus);
-                if (fd < 0)
-                        COMPLAIN("sb_fd() said %d", fd);
-        }
-        return fd;
-}
-
-/* Return: 0, -EINTR. */
-static int sleep_on(struct sb_bus *bus, int fd)
-{
-        struct pollfd look = {.fd = fd, .events = POLLIN};
-        int r = fd < 0 ? sb_wait(bus, SB_FOREVER) : 0;
-
-        if (fd >= 0 && poll(&look, 1, -1) < 0 && errno != EINTR)
-                COMPLAIN("poll() failed: %d", errno);
-        if (r && r != -EINTR)
-                COMPLAIN("sb_wait() said %d", r);
-        return r;
-}
-
-static void be_woken(int signal)
-{
-        (void)signal;
-}
-
-static void be_queue(const struct daemon *daemon, unsigned place)
-{
-        static const uint32_t rooms[] = {5, 8, 100, 2000};
-        struct sb_watch_options how = {.size = sizeof(how),
-                .flags = SB_PREFIX | SB_BUFFERED,
-                .after = SB_ANY_REV,
-                .depth = rooms[(unsigned)getpid() % (sizeof(rooms) / sizeof(rooms[0]))]};
-        const struct sigaction woken = {.sa_handler = be_woken};
-        const volatile bool *asked = &table->asked;
-        struct follower follower = {.bus = attach(daemon), .place = place};
-        bool overslept = false;
-        uint64_t given;
-        int r = sb_watch_open_at(
-                follower.bus, (struct sb_bytes){"storm/k/", 8}, &how, &follower.watch);
-
-        if (r)
-                COMPLAIN("sb_watch_open_at() said %d", r);
-        look_at_all(&follower);
-        for (unsigned key = 0; key < KEYS; key++)
-                follower.seen += follower.known[key].rev;
-        sigaction(SIGUSR1, &woken, NULL);
-        for (;;) {
-                given = table->place[place].given;
-                drain_queue(&follower);
-                if (overslept && given != table->place[place].given)
-                        COMPLAIN("the queue sleeps with something to see");
-                overslept = sleep_on(follower.bus, -1) == -EINTR && *asked &&
-                            !sb_bell_is_dirty(&follower.bus->handle);
-        }
-}
-
-static void be_watcher(const struct daemon *daemon, unsigned place)
-{
-        static const struct sb_bytes part = {"storm/a/", 8};
-        struct sb_bytes prefix = {"storm/", place == 3 ? 0 : 6};
-        struct follower follower = {.bus = attach(daemon), .prefix = prefix, .place = place};
-        struct sb_watch *other = NULL, *one = NULL;
-        int fd = descriptor(follower.bus, place);
-        int r = sb_watch_open(follower.bus, prefix, SB_PREFIX, SB_ANY_REV, &follower.watch);
-
-        if (!r && place > 1)
-                r = sb_watch_open(follower.bus, part, SB_PREFIX, SB_ANY_REV, &other);
-        if (!r && place > 1)
-                r = sb_watch_open(follower.bus, key_of(0), 0, SB_ANY_REV, &one);
-        if (r)
-                COMPLAIN("sb_watch_open() said %d", r);
-        look_at_all(&follower);
-        if (place <= 1)
-                drain(&follower, SB_FOREVER);
-        for (;;) {
-                drain(&follower, 0);
-                drain_other(other, part);
-                drain_other(one, key_of(0));
-                sleep_on(follower.bus, fd);
-        }
 }
 
 /* ---- the storm ---- */
@@ -726,6 +386,7 @@ static void test_a_sleeping_watcher_of_a_prefix_learns_that_agentd_is_gone(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         if (!daemon_begin())
                 return 1;
         RUN(test_every_revision_comes_once_and_no_watcher_of_a_prefix_sleeps_on);
