@@ -64,6 +64,42 @@ static void test_a_new_segment_opens_and_is_empty(void)
         free(base);
 }
 
+/* Of the list of units that are FREE: the word that leads to the words with bits is what they say,
+ * and they have a bit for each unit and no more. */
+static void test_a_new_segment_lists_all_its_units_whatever_its_size(void)
+{
+        struct sb_geometry_wish wish = {.clients = 1, .unit_size = 512};
+        static const uint64_t id[2] = {1, 2};
+        struct sb_geometry geometry;
+        uint32_t spans = 0;
+
+        for (wish.size = 1 << 18; wish.size < 11 << 20; wish.size += wish.size / 16 / 4096 * 4096) {
+                struct sb_segment segment;
+                unsigned char *base;
+                uint64_t sum = 0;
+                uint32_t words, span;
+
+                CHECK_EQ(sb_geometry_fit(&wish, &geometry), 0);
+                base = aligned_alloc(4096, geometry.size);
+                CHECK(base);
+                memset(base, 0, geometry.size);
+                sb_segment_format(base, &geometry, 1, id, 1);
+                CHECK_EQ(sb_segment_open(base, geometry.size, &sb_os_linux, &segment), 0);
+                words = (geometry.unit_count + 63) / 64;
+                span = (words + 63) / 64;
+                for (uint32_t unit = 0; unit < words * 64; unit++) {
+                        CHECK_EQ(sb_vacancy_has(&segment, SB_VACANCY_FREE, unit),
+                                unit < geometry.unit_count);
+                        if (unit < geometry.unit_count)
+                                sum |= UINT64_C(1) << (unit / 64 / span);
+                }
+                CHECK_EQ(sb_load_relaxed(&segment.vacancies[SB_VACANCY_FREE]), sum);
+                spans |= 1u << span;
+                free(base);
+        }
+        CHECK_EQ(spans, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5);
+}
+
 static void test_what_is_no_segment_of_this_layout_is_refused(void)
 {
         struct sb_superblock *super;
@@ -458,6 +494,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_new_segment_opens_and_is_empty);
+        RUN(test_a_new_segment_lists_all_its_units_whatever_its_size);
         RUN(test_what_is_no_segment_of_this_layout_is_refused);
         RUN(test_the_smallest_units_hold_a_key_however_many_there_are);
         RUN(test_what_changes_in_the_superblock_later_is_not_believed);
