@@ -27,6 +27,7 @@
 #include "agentd/wal/wal-uring.h"
 #include "agentd/wal/wal-backend.h"
 #include "agentd/wal/wal-files.h"
+#include "agentd/wal/wal-named.h"
 #include "agentd/wal/wal-sync.h"
 #include "ring/wal/wal-file.h"
 #include "tests/harness/test.h"
@@ -304,6 +305,61 @@ static void test_a_file_that_is_gone_already_holds_none_behind_it(void)
         sb_wal_writer_close(writer);
         CHECK(!what_is_lost(true));
         end_log();
+}
+
+/* The bus could not be read any further: no call has failed, and the batch is another one then. */
+static void test_a_batch_that_was_begun_is_dropped_and_the_next_one_takes_its_place(void)
+{
+        static const unsigned char value[3000];
+        struct sb_wal_entry entry = {.kind = SB_WAL_VALUE,
+                .rev = 1,
+                .key = "k",
+                .key_len = 1,
+                .value = value,
+                .value_len = sizeof(value)};
+
+        for (uint32_t entries = 0; entries < 3; entries++) {
+                struct sb_wal_writer *writer;
+
+                CHECK(begin_log(SB_WAL_SYNC) && !open_writer(&writer));
+                CHECK(!write_next(writer));
+                CHECK(!sb_wal_writer_begin(writer, 15, 0, 0));
+                for (uint32_t i = 0; i < entries; i++)
+                        CHECK(!sb_wal_writer_add(writer, &entry));
+                CHECK(!sb_wal_writer_resume(writer));
+                CHECK(!write_next(writer) && !write_next(writer));
+                sb_wal_writer_close(writer);
+                CHECK(!what_is_lost(true));
+                end_log();
+        }
+}
+
+/* Whether files are missing, of a log that has some of 1 to 4 and was in file @last. */
+static bool lacks(unsigned there, uint64_t above, uint64_t last)
+{
+        struct sb_wal_files_entry list[4];
+        struct sb_wal_files files = {.list = list};
+
+        for (uint64_t number = 1; number <= 4; number++)
+                if (there >> number & 1)
+                        list[files.count++] = (struct sb_wal_files_entry){
+                                .number = number, .reaches_cut = 10 * (number - 1)};
+        return sb_wal_named_lacks(&files, above, last);
+}
+
+static void test_files_are_missing_in_front_between_two_others_and_behind(void)
+{
+        const unsigned all = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
+
+        CHECK(!lacks(all, 0, 4) && !lacks(all, 100, 4) && !lacks(all, 100, 0));
+        CHECK(lacks(0, 100, 0));
+        /* In front: none that the batches above the cut are in. */
+        CHECK(!lacks(all & ~(1u << 1), 10, 4) && lacks(all & ~(1u << 1), 9, 4));
+        CHECK(!lacks(1 << 4, 30, 4) && lacks(1 << 4, 29, 4));
+        /* Between two others, whichever of them the cut is in. */
+        CHECK(lacks(all & ~(1u << 2), 100, 4) && lacks(all & ~(1u << 3), 100, 4));
+        CHECK(lacks(1 << 1 | 1 << 4, 0, 4));
+        CHECK(!lacks(all & ~(1u << 4), 100, 3) && lacks(all & ~(1u << 4), 100, 4));
 }
 
 /* The name of the file that is written, or of one before it. */
@@ -666,6 +722,8 @@ int main(int argc, char **argv)
         RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end);
         RUN(test_files_that_could_not_go_go_with_the_next_ones);
         RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
+        RUN(test_a_batch_that_was_begun_is_dropped_and_the_next_one_takes_its_place);
+        RUN(test_files_are_missing_in_front_between_two_others_and_behind);
         RUN(test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names);
         RUN(test_a_name_that_goes_in_the_step_of_a_look_is_missed_all_the_same);
         RUN(test_a_look_for_a_name_gives_the_next_write_no_time_of_its_own);
