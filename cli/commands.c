@@ -172,10 +172,11 @@ const struct cli_command cli_commands[] = {
                 "with the value on its\n"
                 "standard input, which has nothing of a delete, or with -o json the change as it "
                 "is printed then; and\n"
-                "STATEBUS_KEY (not of a key with a byte 0), _KEY_BASE64, _KIND (value, deleted), "
-                "_REV, _CUT, _WRITER,\n"
-                "_TXN (0: none) and _MISSED (how many before it are lost, or `some` of a prefix) "
-                "in its environment.\n"
+                "STATEBUS (the bus, so that an agentctl in CMD asks the same one), STATEBUS_KEY "
+                "(not of a key with\n"
+                "a byte 0), _KEY_BASE64, _KIND (value, deleted), _REV, _CUT, _WRITER, _TXN (0: "
+                "none) and _MISSED (how many\n"
+                "before it are lost, or `some` of a prefix) in its environment. "
                 "CMD need not read. A CMD that fails ends it.\n" CUT_TEXT},
         {"wait", "KEY [--until VALUE] [--timeout 5s]",
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,

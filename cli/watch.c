@@ -1,6 +1,7 @@
 /* Commands that wait for changes: watch prints them, wait ends when a key is as one wants it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <mimalloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,20 @@ static int watch_set_environment(const struct watched *watched, const struct sb_
         if (watch_lost_some(watched, change))
                 return setenv("STATEBUS_MISSED", "some", 1) == 0 ? 0 : -ENOMEM;
         return watch_set_number("STATEBUS_MISSED", change->missed);
+}
+
+/* A command that asks for a bus by none of its own options means the one that is watched, from
+ * whichever directory. Return: 0, or an exit code after a message. */
+static int watch_name_bus(const struct cli *cli)
+{
+        char directory[PATH_MAX], whole[PATH_MAX];
+        int r = cli_place(cli, directory, sizeof(directory));
+
+        if (r != 0)
+                return r;
+        if (!realpath(directory, whole))
+                return cli_fail(cli, "watch", -errno);
+        return setenv("STATEBUS", whole, 1) == 0 ? 0 : cli_fail(cli, "watch", -ENOMEM);
 }
 
 /* Write the change to the input of a command: as it is printed with -o json, else its value. */
@@ -433,6 +448,8 @@ int cli_watch(struct cli *cli)
                 r = cli_number(cli->count, "--count", &watching.left);
         if (r == 0)
                 r = cli_open(cli, &watching.bus);
+        if (r == 0 && cli->exec)
+                r = watch_name_bus(cli);
         if (r != 0)
                 return r;
         watching.all = mi_calloc((size_t)cli->operand_count, sizeof(*watching.all));
