@@ -38,6 +38,7 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/mvcc/evict.h"
+#include "shm/notify/durable.h"
 #include "shm/upkeep/reap.h"
 
 int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
@@ -231,28 +232,36 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
         sb_reaper_repair(engine);
 }
 
+/* The pidfd that a client was attached with, so that no other process with the same pid is meant;
+ * of the log, which agentd has started itself, that of its process. -1: there is none. */
+static int reaper_pidfd(const struct sb_engine *engine, uint32_t slot, uint32_t generation)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+
+        if (slot == sb_durable_slot(segment) && sb_durable_is_logged(segment))
+                return engine->log_fd;
+        return engine->watchers[slot].generation == generation ? engine->watchers[slot].pidfd : -1;
+}
+
 int sb_reaper_evict(
         struct sb_engine *engine, uint32_t slot, uint64_t pid, bool kill, uint32_t *ret_count)
 {
         const struct sb_segment *segment = &engine->handle.segment;
         uint32_t generation;
+        int pidfd = -1;
 
         if (!slot || slot >= segment->geometry.record_count ||
                 sb_roster_state(segment, slot, &generation) != SB_RECORD_ATTACHED ||
                 (pid && sb_record_at(segment, slot)->pid != pid))
                 return SB_E_NOT_FOUND;
+        if (kill)
+                pidfd = reaper_pidfd(engine, slot, generation);
+        if (kill && pidfd < 0)
+                return SB_E_NOT_FOUND;
         *ret_count = sb_evict_client(&engine->handle, slot, UINT64_MAX);
         sb_log("client %u (pid %u): an operator took %u snapshots away%s", slot,
                 sb_record_at(segment, slot)->pid, *ret_count, kill ? ", and ends it" : "");
-        if (!kill)
-                return 0;
-        /* Signal the process by the pidfd that it was attached with, so that no other process with
-         * the same pid is meant. */
-        if (engine->watchers[slot].pidfd < 0 || engine->watchers[slot].generation != generation)
-                return SB_E_NOT_FOUND;
-        return syscall(SYS_pidfd_send_signal, engine->watchers[slot].pidfd, SIGKILL, NULL, 0) < 0
-                       ? -errno
-                       : 0;
+        return kill && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
 }
 
 /* Open the process that a record names. Return: a pidfd; -1: the process is dead; -2: it lives, and

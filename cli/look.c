@@ -211,6 +211,7 @@ static void look_print_client(const struct cli *cli, const struct sb_admin_clien
 {
         static const char *const names[] = {"observer", "mediated", "peer"};
         const char *access = client->number == 0         ? "engine"
+                             : client->is_log            ? "log"
                              : client->access <= SB_PEER ? names[client->access]
                                                          : "unknown";
         char age[32], pinned[32], cut[32] = "-", cut_age[32] = "-", held[32];

@@ -30,6 +30,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/notify/durable.h"
 #include "shm/upkeep/check.h"
 
 #define BATCH_MAX 32u /* guards that one call takes at once, as a history does */
@@ -221,6 +222,7 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
         if (*number >= segment->geometry.record_count)
                 return SB_E_NOT_FOUND;
         record = sb_record_at(segment, *number);
+        found.is_log = sb_durable_is_logged(segment) && *number == sb_durable_slot(segment);
         found.number = (*number)++;
         found.pid = record->pid;
         found.uid = record->uid;

@@ -70,6 +70,7 @@ struct sb_admin_client {
         uint64_t cut_age_ns;   /* its least possible age */
         bool reading;          /* pinned just now */
         bool sleeps;           /* until one of its watches has something */
+        bool is_log;           /* agentd's own process that writes the log */
 };
 
 /* One watch. */
