@@ -103,6 +103,10 @@ static int keep_read_rule(const struct cli *cli, struct sb_rule *rule)
         if (rule->kind == SB_KEEP_LAST && (rule->value == 0 || rule->value >> 62 != 0))
                 return cli_usage("keep last wants 1 to %" PRIu64 " versions, not %s",
                         (UINT64_C(1) << 62) - 1, value);
+        if (rule->kind == SB_KEEP_SPAN && rule->value == 0)
+                return cli_usage("keep for wants more than %s: `keep newest` keeps nothing of "
+                                 "the past",
+                        value);
         if (rule->kind == SB_KEEP_SPAN && rule->value >> 62 != 0)
                 return cli_usage("keep for %s is too long: `keep all` has no end", value);
         return 0;

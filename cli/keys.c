@@ -147,6 +147,8 @@ int cli_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expe
                 r = cli_duration(cli->ttl, "--ttl", &how->ttl_ns);
                 if (r != 0)
                         return r;
+                if (how->ttl_ns == 0)
+                        return cli_usage("--ttl wants more than %s", cli->ttl);
         }
         if (cli->durability) {
                 how->durability = UINT32_MAX;

@@ -7,8 +7,10 @@
 #define _GNU_SOURCE
 #include "cli/moments.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,8 +22,8 @@
 static const struct {
         const char *name;
         uint64_t ns;
-} moments_units[] = {
-        {"h", 3600 * SECOND_NS}, {"m", 60 * SECOND_NS}, {"s", SECOND_NS}, {"ms", SECOND_NS / 1000}};
+} moments_units[] = {{"d", 86400 * SECOND_NS}, {"h", 3600 * SECOND_NS}, {"m", 60 * SECOND_NS},
+        {"s", SECOND_NS}, {"ms", SECOND_NS / 1000}};
 #define UNIT_COUNT (sizeof(moments_units) / sizeof(moments_units[0]))
 
 /* The time that a date says, in nanoseconds since 1970. A date before that is 0, which is before
@@ -183,32 +185,29 @@ static uint64_t moments_decimals(const char *decimals, size_t count, uint64_t un
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
 {
         static const char all_digits[] = "0123456789";
-        size_t digits = strspn(text, all_digits), decimals = 0;
+        size_t digits = strspn(text, all_digits), decimals = 0, i = 0;
         const char *unit = text + digits, *point = unit;
-        uint64_t value, ns;
-        char number[24];
+        uint64_t value = 0, ns;
 
         if (*point == '.') {
                 decimals = strspn(point + 1, all_digits);
                 unit += 1 + decimals;
         }
-        for (size_t i = 0; i < UNIT_COUNT; i++) {
-                if (digits == 0 || digits >= sizeof(number) || unit == point + 1 ||
-                        strcmp(unit, moments_units[i].name) != 0)
-                        continue;
-                memcpy(number, text, digits);
-                number[digits] = '\0';
-                if (cli_number(number, name, &value) != 0)
-                        return CLI_USAGE;
-                if (__builtin_mul_overflow(value, moments_units[i].ns, &ns) ||
-                        __builtin_add_overflow(ns,
-                                moments_decimals(point + 1, decimals, moments_units[i].ns), &ns) ||
-                        ns == 0)
-                        break;
-                *ret_ns = ns;
-                return 0;
-        }
-        return cli_usage("%s wants a time such as 200ms, 0.5s, 5s, 2m or 1h, not '%s'", name, text);
+        while (i < UNIT_COUNT && strcmp(unit, moments_units[i].name) != 0)
+                i++;
+        if (i == UNIT_COUNT || digits == 0 || unit == point + 1)
+                return cli_usage("%s wants a time such as 200ms, 0.5s, 5s, 2m, 1h or 7d, not '%s'",
+                        name, text);
+        while (*text == '0')
+                text++;
+        errno = 0;
+        value = strtoull(text, NULL, 10);
+        if (errno != 0 || __builtin_mul_overflow(value, moments_units[i].ns, &ns) ||
+                __builtin_add_overflow(
+                        ns, moments_decimals(point + 1, decimals, moments_units[i].ns), &ns))
+                return cli_usage("%s %s is too long: 200,000 days are not", name, text);
+        *ret_ns = ns;
+        return 0;
 }
 
 const char *cli_duration_words(uint64_t ns, char text[static 32])

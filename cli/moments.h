@@ -40,7 +40,7 @@ int cli_no_cut(const struct cli *cli, const char *text);
 /* A time since 1970 as UTC, to the millisecond; 0, which is an unknown time, as "-". */
 const char *cli_time_words(uint64_t time_ns, char text[static 32]);
 
-/* A span of time such as 5s, 200ms, 1.5m, 1h; never 0. Return: 0, or CLI_USAGE after a message. */
+/* A span of time such as 5s, 200ms, 1.5m, 1h, 7d. Return: 0, or CLI_USAGE after a message. */
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
 /* A span of time as cli_duration() reads it, in the largest unit that gives a whole number. */
 const char *cli_duration_words(uint64_t ns, char text[static 32]);

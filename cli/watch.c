@@ -25,6 +25,7 @@ static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
         *ret_ns = SB_FOREVER;
         if (!cli->timeout)
                 return 0;
+        /* A 0 needs no unit. */
         if (strcmp(cli->timeout, "0") != 0)
                 r = cli_duration(cli->timeout, "--timeout", &span);
         if (r != 0)
