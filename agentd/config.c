@@ -29,43 +29,52 @@
 #define AGE_MAX_NS      (UINT64_C(366) * 24 * 3600000000000)
 
 static const char help_text[] =
-        "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up "
-        "after the dead.\n"
+        "agentd serves a statebus: it makes the shared segment, attaches clients and\n"
+        "cleans up after the dead.\n"
         "\n"
         "usage: agentd [options]\n"
         "\n"
-        "  -b, --bus BUS          a name, or a directory when it contains '/' [$STATEBUS, then "
-        "\"default\"]\n"
-        "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
-        "      --hugepages WORD   auto: 2 MiB pages where they can be had; require; off [auto]\n"
-        "      --durability WORD  batched: what is written survives power loss soon; strict: each "
-        "write returns\n"
-        "                         when it does; volatile: the bus lives in memory alone [batched]\n"
-        "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
-        "      --flush-bytes SIZE   sooner, where so much would be changed by then [1M]\n"
-        "      --checkpoint-bytes SIZE  write the whole bus anew when the log has grown by so much "
-        "[100M]\n"
-        "      --checkpoint-every T  or when it has grown at all, and so long ago; or off [30m]\n"
-        "      --on-disk-error WORD  when the log cannot be written: continue, and say so; "
-        "read-only: take no\n"
-        "                         writes; stop: end with exit status 1 [continue]\n"
+        "  -b, --bus BUS          a name, or a directory when it contains '/'\n"
+        "                         [$STATEBUS, then \"default\"]\n"
+        "      --size SIZE        bytes of shared memory, with K, M, G or T if you like\n"
+        "                         [256M]\n"
+        "      --hugepages WORD   auto: 2 MiB pages where they can be had; require; off\n"
+        "                         [auto]\n"
+        "      --durability WORD  batched: what is written survives power loss soon;\n"
+        "                         strict: each write returns when it does; volatile: the\n"
+        "                         bus lives in memory alone [batched]\n"
+        "      --flush-ms N       milliseconds between batches of a durable bus, 1 to\n"
+        "                         60000 [100]\n"
+        "      --flush-bytes SIZE\n"
+        "                         sooner, where so much would be changed by then [1M]\n"
+        "      --checkpoint-bytes SIZE\n"
+        "                         write the whole bus anew when the log has grown by so\n"
+        "                         much [100M]\n"
+        "      --checkpoint-every TIME\n"
+        "                         or when it has grown at all, and so long ago; or off\n"
+        "                         [30m]\n"
+        "      --on-disk-error WORD\n"
+        "                         when the log cannot be written: continue, and say so;\n"
+        "                         read-only: take no writes; stop: end with exit status 1\n"
+        "                         [continue]\n"
         "      --io WORD          how the log is written: auto, uring, sync [auto]\n"
-        "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
-        "      --history-memory SIZE  what `agentctl keep` may keep at most, or off: no limit [a "
-        "quarter of --size]\n"
-        "      --max-snapshot-age T  take snapshots away that are held for longer than T, such as "
-        "10m, "
-        "1h [off]\n"
-        "      --recover-to CUT   start from what a damaged log has up to CUT, and keep the rest "
-        "aside\n"
+        "      --clients N        how many clients can be attached at once, 1 to 4000\n"
+        "                         [256]\n"
+        "      --history-memory SIZE\n"
+        "                         what `agentctl keep` may keep at most, or off: no limit\n"
+        "                         [a quarter of --size]\n"
+        "      --max-snapshot-age TIME\n"
+        "                         take snapshots away that are held for longer, such as\n"
+        "                         10m, 1h, 7d [off]\n"
+        "      --recover-to CUT   start from what a damaged log has up to CUT, and keep\n"
+        "                         the rest aside\n"
         "      --check-config     check the options, print them, and exit\n"
         "      --version          print the version, and exit\n"
         "  -h, --help             print this, and exit\n"
         "\n"
-        "It runs in the foreground, says `ready` on standard error when clients can attach, and "
-        "stops cleanly on\n"
-        "SIGTERM and SIGINT. `agentctl start` runs it in the background. Exit status: 0 stopped, "
-        "1 failure, 2 wrong options.\n";
+        "It runs in the foreground, says `ready` on standard error when clients can\n"
+        "attach, and stops cleanly on SIGTERM and SIGINT. `agentctl start` runs it in the\n"
+        "background. Exit status: 0 stopped, 1 failure, 2 wrong options.\n";
 
 __attribute__((format(printf, 1, 2))) static bool config_complain(const char *format, ...)
 {
@@ -122,13 +131,14 @@ static bool config_read_size(const char *text, uint64_t *ret)
         return true;
 }
 
-/* Digits and one of ms, s, m, h; or "off". */
+/* Digits and one of ms, s, m, h, d; or "off". */
 static bool config_read_age(const char *text, uint64_t *ret_ns)
 {
         static const struct {
                 const char *unit;
                 uint64_t ns;
-        } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
+        } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000},
+                {"d", 86400000000000}};
         size_t digits = strspn(text, "0123456789");
         char number[16] = {0};
         uint64_t value;
@@ -251,8 +261,8 @@ static bool config_take_log_option(int option, const char *value, struct sb_conf
                 return true;
         case OPTION_CHECKPOINT_EVERY:
                 if (!config_read_age(value, &config->checkpoint_ns))
-                        return config_complain(
-                                "--checkpoint-every %s: give a time such as 30s, 10m or 1h, or off",
+                        return config_complain("--checkpoint-every %s: give a time such as 30s, "
+                                               "10m, 1h or 7d, or off",
                                 value);
                 return true;
         case OPTION_TROUBLE:
@@ -316,7 +326,7 @@ static bool config_take_option(
                 if (!config_read_age(value, &config->snapshot_age_ns))
                         return config_complain(
                                 "--max-snapshot-age %s: give a time such as 500ms, 30s, "
-                                "10m or 1h, or off",
+                                "10m, 1h or 7d, or off",
                                 value);
                 return true;
         case OPTION_RECOVER_TO:
@@ -431,6 +441,8 @@ static void config_print(const struct sb_config *config)
                 printf("max-snapshot-age = %" PRIu64 "ms\n", config->snapshot_age_ns / 1000000);
         else
                 printf("max-snapshot-age = off\n");
+        if (config->recover_to)
+                printf("recover-to = %" PRIu64 "\n", config->recover_to);
 }
 
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit)

@@ -14,104 +14,88 @@
 
 #define CUT_TEXT                                                                                   \
         "CUT is a cut's number, a mark's name, `now`, or a time: @SECONDS since 1970, "            \
-        "2025-06-01T12:30:00Z (without Z:\n"                                                       \
-        "local time). A moment that nothing keeps any more: exit code 1; a time without a note, "  \
-        "no such mark: 3."
+        "2025-06-01T12:30:00Z (without Z: local time). A moment that nothing keeps any more: "     \
+        "exit code 1; a time without a note, no such mark: 3."
 
 const struct cli_command cli_commands[] = {
         {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
                 "", 0, MANY, cli_start,
                 "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, "
-                "--hugepages, --clients ...\n"
-                "A bus that is served already: exit code 1."},
+                "--hugepages, --clients ... A bus that is served already: exit code 1."},
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
                 "Its log has all that was written then; a volatile bus forgets it. Nothing to end: "
                 "exit code 69."},
         {"get", "KEY [--rev] [--at CUT]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
                 "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
-                "revision on a line before the\nvalue. --at reads the past. A KEY without a "
-                "value: exit code 3.\n" CUT_TEXT},
+                "revision on a line before the value. --at reads the past. A KEY without a value: "
+                "exit code 3.\n" CUT_TEXT},
         {"set", "KEY VALUE|- [--if-absent] [--if-rev N] [--durability strict]",
                 "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
                 2, cli_set,
                 "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if "
-                "the key has no\n"
-                "value, or is still at revision N (else exit code 4). --durability says how "
-                "safe it is when set\nreturns: volatile, batched, or strict, which waits until it "
-                "is "
-                "on the disk; without it as the bus was started.\n"
-                "--ttl comes with a later version."},
+                "the key has no value, or is still at revision N (else exit code 4). --durability "
+                "says how safe it is when set returns: volatile, batched, or strict, which waits "
+                "until it is on the disk; without it as the bus was started. --ttl comes with a "
+                "later version."},
         {"del", "KEY [--if-rev N] | PREFIX --prefix",
                 "take a key's value away; print the delete's revision", "if-rev durability prefix ",
                 1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
-                "revision N (else exit code 4).\n"
-                "With --prefix all keys that begin so, in one transaction; prints how many. None "
-                "is no failure. An empty\nPREFIX is refused: it would mean every key."},
+                "revision N (else exit code 4). With --prefix all keys that begin so, in one "
+                "transaction; prints how many. None is no failure. An empty PREFIX is refused: it "
+                "would mean every key."},
         {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",
                 "list keys in byte order, all at one moment", "values full reverse limit at ", 0, 1,
                 cli_scan,
                 "One key a line, escaped; with --values a tab and the value behind it, escaped "
-                "too; with\n--reverse the last key first. A terminal gets the first 60 characters "
-                "of a value, or with --full all\nof it; a pipe gets all in any case. --at reads "
-                "the past, as far as it is kept for all keys with the\nPREFIX. No key at all is "
-                "no failure: exit code 0.\n" CUT_TEXT},
+                "too; with --reverse the last key first. A terminal gets the first 60 characters "
+                "of a value, or with --full all of it; a pipe gets all in any case. --at reads the "
+                "past, as far as it is kept for all keys with the PREFIX. No key at all is no "
+                "failure: exit code 0.\n" CUT_TEXT},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
-                "once. A value that is\n"
-                "no decimal integer of 64 bits: exit code 1."},
+                "once. A value that is no decimal integer of 64 bits: exit code 1."},
         {"batch", "[--txn]", "do one command a line from standard input", "txn ", 0, 0, cli_batch,
                 "A line is a get, set, del, incr or scan as on the command line, its words quoted "
-                "as in a shell: 'a b',\n"
-                "\"a b\", a\\ b, and $'\\x00..' with escapes as scan prints them, but \\x00. "
-                "Nothing is expanded. Empty lines\n"
-                "and those that begin with # are skipped. Each answer is a line: get prints its "
-                "value escaped. With\n"
-                "--base64 keys and values are in base64, those of set, too. The first line that "
-                "fails ends the batch, is\n"
-                "named, and gives the exit code; what stands before it is done.\n"
-                "--txn: all lines are one transaction, at one moment, and all or none is done. set "
-                "and del print nothing\n"
-                "then; at the end the new cut is printed. When another writer came in between: "
-                "exit code 4, nothing done."},
+                "as in a shell: 'a b', \"a b\", a\\ b, and $'\\xff\\n' with escapes as scan prints "
+                "them, but for \\x00. Nothing is expanded. Empty lines and those that begin with # "
+                "are skipped. Each answer is a line: get prints its value escaped. With --base64 "
+                "keys and values are in base64, those of set, too. The first line that fails ends "
+                "the batch, is named, and gives the exit code; what stands before it is "
+                "done.\n--txn: all lines are one transaction, at one moment, and all or none is "
+                "done. set and del print nothing then; at the end the new cut is printed. When "
+                "another writer came in between: exit code 4, nothing done."},
         {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat,
                 NULL},
         {"clients", "", "list attached clients, and how much memory they hold", "", 0, 0,
                 cli_clients,
                 "GUARDS are versions held in place; PINNED is the memory that they keep from being "
-                "reused.\n"
-                "CUTS are open scans and transactions; OLDEST is the least cut of them, and KEPT "
-                "the memory of versions\n"
-                "that were replaced since and are kept for them. `agentctl evict` takes them "
-                "away."},
+                "reused. CUTS are open scans and transactions; OLDEST is the least cut of them, "
+                "and KEPT the memory of versions that were replaced since and are kept for them. "
+                "`agentctl evict` takes them away."},
         {"evict", "CLIENT [--kill] [--pid PID]", "take a client's open cuts away", "kill pid ", 1,
                 1, cli_evict,
                 "CLIENT is a number that `agentctl clients` shows. Prints how many cuts it held; "
-                "its reads at them say LAPPED\n"
-                "from then on. What it holds by guards it keeps: --kill ends the process. With "
-                "--pid only if the client is\n"
-                "that process still. No such client: exit code 3."},
+                "its reads at them say LAPPED from then on. What it holds by guards it keeps: "
+                "--kill ends the process. With --pid only if the client is that process still. No "
+                "such client: exit code 3."},
         {"mark", "[NAME [--drop]]", "keep a moment of the whole bus under a name; list them",
                 "drop ", 0, 1, cli_mark,
                 "Prints the cut. A marked cut is kept, and all that was there then, until --drop. "
-                "Without a NAME: all marks,\n"
-                "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
-                "drop that is not there: 3.\nWhat means something else as a CUT (now, a number, a "
-                "time, what begins with @) cannot be\na NAME."},
+                "Without a NAME: all marks, each with its cut, a tab in between. A NAME that is "
+                "taken: exit code 4; one to drop that is not there: 3. What means something else "
+                "as a CUT (now, a number, a time, what begins with @) cannot be a NAME."},
         {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
                 "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
                 "With --prefix for all keys that begin so, also those that come. last N: versions, "
-                "the newest included; for\n"
-                "TIME (5s, 10m, 24h): since they were replaced; newest: no more than that, which "
-                "is the rule without a rule.\n"
-                "The longest that matches applies. Without a rule behind KEY: print it; without "
-                "KEY: all of them. agentd's\n"
-                "--history-memory limits them all."},
+                "the newest included; for TIME (5s, 10m, 24h): since they were replaced; newest: "
+                "takes the rule of this KEY or prefix away. The longest that matches applies, so "
+                "that `last 1` excepts a key from a prefix's rule. Without a rule behind KEY: "
+                "print it; without KEY: all of them. agentd's --history-memory limits them all."},
         {"history", "KEY [--reverse] [--limit N]", "list all versions of a key that are kept",
                 "reverse limit ", 1, 1, cli_history,
                 "Newest first, or with --reverse oldest first: revision, cut, time, writer, kind, "
-                "value, tabs in between; ...\n"
-                "where some are gone."},
+                "value, tabs in between; ... where some are gone."},
         {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
                 2, 3, cli_diff,
                 "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
@@ -122,102 +106,83 @@ const struct cli_command cli_commands[] = {
         {"dump", "[PREFIX] [--at CUT]", "write all keys as text that load reads, at one moment",
                 "at ", 0, 1, cli_dump,
                 "One object of JSON a line: a head, the rules of history, the keys in byte order "
-                "with value and\n"
-                "revision, and an end with their number and a checksum. Without the end, or "
-                "changed "
-                "since, load refuses it.\n"
-                "With a PREFIX only the keys, and the rules of keys, that begin so. Marks are not "
-                "in it: the moments that\nthey name are those of this bus alone. Nor is the past, "
-                "but --at dumps a moment that is kept; the rules\nare always those of "
-                "now.\n" CUT_TEXT},
+                "with value and revision, and an end with their number and a checksum. Without the "
+                "end, or changed since, load refuses it. With a PREFIX only the keys, and the "
+                "rules of keys, that begin so. Marks are not in it: the moments that they name are "
+                "those of this bus alone. Nor is the past, but --at dumps a moment that is kept; "
+                "the rules are always those of now.\n" CUT_TEXT},
         {"load", "[FILE] [--if-absent] [--txn]", "set the keys and the rules of a dump",
                 "if-absent txn ", 0, 1, cli_load,
                 "Without a FILE, or with -, from standard input. Prints how many keys were set. "
-                "Revisions are this bus's\n"
-                "own, not those in the dump; keys that the dump does not have stay. --if-absent "
-                "leaves keys that have a\n"
-                "value, and rules that are there, as they are.\n"
-                "A file that is no whole dump is refused before anything is written. A pipe is "
-                "written as it is read: if\n"
-                "the dump turns out to be damaged, the message says how many keys were set. --txn: "
-                "all keys at one moment\n"
-                "or none, also of a pipe, as far as they fit one transaction; when another writer "
-                "came in between:\nexit code 4, nothing done. The rules follow."},
+                "Revisions are this bus's own, not those in the dump; keys that the dump does not "
+                "have stay. --if-absent leaves keys that have a value, and rules that are there, "
+                "as they are.\nA file that is no whole dump is refused before anything is written. "
+                "A pipe is written as it is read: if the dump turns out to be damaged, the message "
+                "says how many keys were set. --txn: all keys at one moment or none, also of a "
+                "pipe, as far as they fit one transaction; when another writer came in between: "
+                "exit code 4, nothing done. The rules follow."},
         {"backup", "DIR|FILE", "save a durable bus into one file", "", 1, 1, cli_backup,
                 "The bus as it was at one moment, with its revisions, its past, rules and marks. "
-                "Of "
-                "a bus that is served,\nall that was written before is in it. FILE: a new file. A "
-                "DIR without a log, or a name that ends in /,\ngets the file as its log: `agentd "
-                "-b "
-                "DIR --durability batched` serves it. Nothing is overwritten, and\nwhat is not "
-                "whole "
-                "gets no name. A volatile bus has no log: dump saves its keys.\n"
-                "`agentctl verify` says of either whether it is whole still."},
+                "Of a bus that is served, all that was written before is in it. FILE: a new file. "
+                "A DIR without a log, or a name that ends in /, gets the file as its log: `agentd "
+                "-b DIR --durability batched` serves it. Nothing is overwritten, and what is not "
+                "whole gets no name. A volatile bus has no log: dump saves its keys. `agentctl "
+                "verify` says of either whether it is whole still."},
         {"restore-from", "DIR|FILE", "bring a backup back into a bus that has no log", "", 1, 1,
                 cli_restore_from,
                 "DIR may be any directory with a log, a FILE is one that backup wrote. The bus is "
-                "that of -b; no agentd may\nserve it. A backup that was changed is refused, and so "
-                "is a bus with a log: nothing is overwritten.\nThen `agentctl start --durability "
+                "that of -b; no agentd may serve it. A backup that was changed is refused, and so "
+                "is a bus with a log: nothing is overwritten. Then `agentctl start --durability "
                 "batched` serves it, with a --size as large as the bus had."},
         {"watch", "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--exec CMD]",
                 "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
                 MANY, cli_watch,
                 "From now on, or after revision REV: key, revision, kind and value, tabs in "
-                "between; -o json has the\nreplaced value, too. With --prefix of all keys that "
-                "begin so, by cut, from now on or after CUT.\n... N lost: the last 64 changes of "
-                "a key are kept, 1,024 of a prefix, and some of the time less.\n--count N "
-                "ends it after N changes, --timeout with exit code 5; a CMD that runs then goes on "
-                "by itself.\n"
-                "--exec runs CMD in a shell for each change, one at a time, each key in its turn, "
-                "with the value on its\n"
-                "standard input, which has nothing of a delete, or with -o json the change as it "
-                "is printed then; and\n"
-                "STATEBUS (the bus, so that an agentctl in CMD asks the same one), STATEBUS_KEY "
-                "(not of a key with\n"
-                "a byte 0), _KEY_BASE64, _KIND (value, deleted), _REV, _CUT, _WRITER, _TXN (0: "
-                "none) and _MISSED (how many\n"
-                "before it are lost, or `some` of a prefix) in its environment. "
-                "CMD need not read. A CMD that fails ends it.\n" CUT_TEXT},
+                "between; -o json has the replaced value, too. With --prefix of all keys that "
+                "begin so, by cut, from now on or after CUT. --count N ends it after N changes, "
+                "--timeout with exit code 5; a CMD that runs then goes on by itself.\n... N lost: "
+                "from the watch on the last 64 changes of a key are kept, 1,024 of a prefix, and "
+                "some of the time less; of the past what other watches and rules keep.\n--exec "
+                "runs CMD in a shell for each change, one at a time, each key in its turn, with "
+                "the value on its standard input, which has nothing of a delete, or with -o json "
+                "the change as it is printed then; and STATEBUS (the bus, so that an agentctl in "
+                "CMD asks the same one), STATEBUS_KEY (not of a key with a byte 0), _KEY_BASE64, "
+                "_KIND (value, deleted), _REV, _CUT, _WRITER, _TXN (0: none) and _MISSED (how many "
+                "before it are lost, or `some` of a prefix) in its environment. CMD need not read. "
+                "A CMD that fails ends it.\n" CUT_TEXT},
         {"wait", "KEY [--until VALUE] [--timeout 5s]",
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,
                 "With --until: until it has this value; one that is replaced at once may be passed "
-                "by.\nWhen the time is over: exit code 5. --timeout 0 looks once."},
+                "by. When the time is over: exit code 5. --timeout 0 looks once."},
         {"top", "[--once]", "watch the bus at work: hottest keys, watchers, memory, clients",
                 "once ", 0, 0, cli_top,
                 "Once a second, until q or Ctrl-C; with --once, or where the output is no "
-                "terminal, "
-                "as plain text. WRITES/S is\n"
-                "by the difference of a key's revisions between two looks, of the keys that were "
-                "looked at: nothing counts in\n"
-                "a write. BEHIND are watchers to which something came since they last waited; LAG "
-                "is how many changes that\nare, and FOR since when, as far as top has seen it."},
+                "terminal, as plain text. WRITES/S is by the difference of a key's revisions "
+                "between two looks, of the keys that were looked at: nothing counts in a write. "
+                "BEHIND are watchers to which something came since they last waited; LAG is how "
+                "many changes that are, and FOR since when, as far as top has seen it."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"log", "[--entries] [--values] [--full] [--from SEQUENCE] [--limit N]",
                 "list the batches of the bus's log on the disk", "entries values full from limit ",
                 0, 0, cli_log,
                 "One batch a line: sequence, cut, time, entries, keys, bytes, tabs in between, and "
-                "`whole` where the log\n"
-                "begins anew. With --entries a line for each entry below it: a tab, then kind, "
-                "key, "
-                "revision, stamp,\n"
-                "bytes; with --values the value, as scan shows it. The file is read, and no agentd "
-                "is needed or disturbed.\n"
-                "What is damaged ends the list, is said, and gives exit code 1."},
+                "`whole` where the log begins anew. With --entries a line for each entry below it: "
+                "a tab, then kind, key, revision, stamp, bytes; with --values the value, as scan "
+                "shows it. The file is read, and no agentd is needed or disturbed. What is damaged "
+                "ends the list, is said, and gives exit code 1."},
         {"checkpoint", "", "have the log copy the whole bus now, and wait for that", "", 0, 0,
                 cli_checkpoint,
                 "What was written before is not needed any more then: agentd uses its files again, "
-                "and a start reads less.\n"
-                "agentd does it by itself when the log has grown by --checkpoint-bytes, or after "
-                "--checkpoint-every. Writers go on."},
+                "and a start reads less. agentd does it by itself when the log has grown by "
+                "--checkpoint-bytes, or after --checkpoint-every. Writers go on."},
         {"verify", "[DIR|FILE|-]", "say whether a log, a backup or a dump is whole", "", 0, 1,
                 cli_verify,
                 "DIR has a bus's log: that of -b without it. FILE is what backup or dump wrote. "
-                "Nothing is written, no agentd\nis needed.\n"
-                "whole; torn: a power failure's end, which agentd drops; damaged; other version, "
-                "byte order or bus.\n"
-                "Exit code 0 for whole and torn, 1 for all others, and for what cannot be read."},
+                "Nothing is written, no agentd is needed.\nwhole; torn: a power failure's end, "
+                "which agentd drops; damaged; other version, byte order or bus. Exit code 0 for "
+                "whole and torn, 1 for all others, and for what cannot be read."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
         {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
         {"doctor", "", "", "", 0, MANY, NULL, NULL},
@@ -252,15 +217,38 @@ int cli_no_command(const char *name)
                 "there is no command '%s'; did you mean '%s'?", cli_word(name), nearest->name);
 }
 
-/* A command takes one line of the list, or two when its operands are too long for one. */
-static void commands_print_line(FILE *to, const struct cli_command *command)
-{
-        const int beyond = (int)strlen(command->name) - 8, width = 40 - (beyond > 0 ? beyond : 0);
+#define HELP_COLUMNS 79
 
-        fprintf(to, "  %-8s %-*s", command->name, width, command->usage);
-        if (strlen(command->usage) > (size_t)width)
-                fprintf(to, "\n  %-8s %-*s", "", 40, "");
-        fprintf(to, " %s\n", command->summary);
+/* The end of the word at @text: a space, but none in brackets. */
+static const char *commands_word_end(const char *text)
+{
+        int depth = 0;
+
+        for (; *text != '\0' && *text != '\n' && (*text != ' ' || depth > 0); text++)
+                depth += (*text == '[') - (*text == ']');
+        return text;
+}
+
+/* Text from the column @at on, whose lines end before the last one of a terminal; those that the
+ * text does not begin itself are indented. */
+static void commands_print_wrapped(FILE *to, const char *text, int at, int indent)
+{
+        while (*text != '\0') {
+                const char *end = commands_word_end(text);
+                int len = (int)(end - text);
+
+                if (at > indent && at + 1 + len > HELP_COLUMNS) {
+                        fprintf(to, "\n%*s", indent, "");
+                        at = indent;
+                }
+                at += fprintf(to, "%s%.*s", at > indent ? " " : "", len, text);
+                if (*end == '\n') {
+                        fputc('\n', to);
+                        at = 0;
+                }
+                text = end + (*end != '\0');
+        }
+        fputc('\n', to);
 }
 
 static void commands_print_usage(FILE *to)
@@ -268,25 +256,29 @@ static void commands_print_usage(FILE *to)
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
         for (const struct cli_command *command = cli_commands; command->name; command++)
                 if (command->run)
-                        commands_print_line(to, command);
-        fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
-              "`default`.\n"
-              "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
-              "Options may stand before or behind the command; -- ends them, for words that begin "
-              "with -.\n"
-              "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
-              "passed, 6 not permitted,\n"
-              "69 no agentd serves the bus.\n",
-                to);
+                        fprintf(to, "  %-12s %s\n", command->name, command->summary);
+        fputc('\n', to);
+        commands_print_wrapped(to,
+                "`agentctl help COMMAND` says what a command takes, and more.\n"
+                "BUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
+                "`default`.\n"
+                "-o json prints one object a line; --base64 takes and gives keys in base64, and "
+                "takes names of marks so.\n"
+                "Options may stand before or behind the command, but for start, whose own are "
+                "agentd's; -- ends them, for words that begin with -.\n"
+                "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
+                "passed, 6 not permitted, 69 no agentd serves the bus.",
+                0, 0);
 }
 
 static void commands_print_command(const struct cli_command *command)
 {
-        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n",
-                command->name, command->usage[0] != '\0' ? " " : "", command->usage,
-                toupper((unsigned char)command->summary[0]), command->summary + 1);
+        int at = printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s", command->name);
+
+        commands_print_wrapped(stdout, command->usage, at, 7);
+        printf("\n%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
         if (command->text)
-                puts(command->text);
+                commands_print_wrapped(stdout, command->text, 0, 0);
 }
 
 static int commands_say_later(const char *what)
@@ -332,7 +324,8 @@ int cli_run_command(struct cli *cli, const struct cli_command *command)
         }
         if (cli->operand_count < command->operands_min ||
                 cli->operand_count > command->operands_max)
-                return cli_usage("usage: agentctl %s %s", command->name, command->usage);
+                return cli_usage("usage: agentctl %s%s%s", command->name,
+                        command->usage[0] != '\0' ? " " : "", command->usage);
         return command->run(cli);
 }
 

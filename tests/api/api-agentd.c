@@ -172,6 +172,8 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 {"--max-snapshot-age", "0s", "500ms, 30s"},
                 {"--max-snapshot-age", "30", "500ms, 30s"},
                 {"--max-snapshot-age", "8785h", "500ms, 30s"},
+                {"--max-snapshot-age", "367d", "500ms, 30s"},
+                {"--checkpoint-every", "1w", "30s, 10m, 1h or 7d"},
                 {"--max-snapshot-age", "0000000000000000000000000000000000000030s", "500ms, 30s"},
                 {"--hugepages", "perhaps", "auto, require or off"},
                 {"--durability", "maybe", "volatile, batched or strict"},
@@ -180,7 +182,7 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 {"--io", "fast", "auto, uring or sync"},
                 {"--flush-bytes", "4095", "4K at least"},
                 {"--flush-bytes", "x", "--flush-bytes 1M"},
-                {"--checkpoint-every", "5", "30s, 10m or 1h, or off"},
+                {"--checkpoint-every", "5", "30s, 10m, 1h or 7d, or off"},
                 {"--on-disk-error", "ignore", "continue, read-only or stop"},
                 {"--recover-to", "x", "the number of a cut"},
                 {"--recover-to", "7", "--durability batched or strict"},
@@ -458,6 +460,9 @@ static void test_check_config_says_what_each_option_comes_to(void)
                 {"--max-snapshot-age", "30s", "max-snapshot-age = 30000ms\n"},
                 {"--max-snapshot-age", "10m", "max-snapshot-age = 600000ms\n"},
                 {"--max-snapshot-age", "8784h", "max-snapshot-age = 31622400000ms\n"},
+                {"--max-snapshot-age", "366d", "max-snapshot-age = 31622400000ms\n"},
+                {"--checkpoint-every", "2d", "checkpoint-every = 172800000ms\n"},
+                {"--recover-to", "71", "recover-to = 71\n"},
         };
         struct daemon daemon;
 
