@@ -229,8 +229,8 @@ static const char *commands_word_end(const char *text)
         return text;
 }
 
-/* Text from the column @at on, whose lines end before the last one of a terminal; those that the
- * text does not begin itself are indented. */
+/* Text from the column @at on, in lines that end before the last column of a terminal. Lines that
+ * the text does not begin itself are indented. */
 static void commands_print_wrapped(FILE *to, const char *text, int at, int indent)
 {
         while (*text != '\0') {
@@ -264,8 +264,8 @@ static void commands_print_usage(FILE *to)
                 "`default`.\n"
                 "-o json prints one object a line; --base64 takes and gives keys in base64, and "
                 "takes names of marks so.\n"
-                "Options may stand before or behind the command, but for start, whose own are "
-                "agentd's; -- ends them, for words that begin with -.\n"
+                "Options may stand before or behind the command, but for start, which takes those "
+                "of agentd; -- ends them, for words that begin with -.\n"
                 "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
                 "passed, 6 not permitted, 69 no agentd serves the bus.",
                 0, 0);
