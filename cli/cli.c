@@ -32,6 +32,16 @@ void cli_say_of_line(uint64_t line_number)
         cli_line_number = line_number;
 }
 
+void cli_write_words(FILE *to, const char *text)
+{
+        for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
+                if (*p < 0x20 || *p > 0x7e)
+                        fprintf(to, "\\x%02x", *p);
+                else
+                        fputc(*p, to);
+        }
+}
+
 static void cli_say_escaped(const char *format, va_list arguments)
 {
         char text[8192];
@@ -40,12 +50,7 @@ static void cli_say_escaped(const char *format, va_list arguments)
         fputs("agentctl: ", stderr);
         if (cli_line_number != 0)
                 fprintf(stderr, "line %" PRIu64 ": ", cli_line_number);
-        for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
-                if (*p < 0x20 || *p > 0x7e)
-                        fprintf(stderr, "\\x%02x", *p);
-                else
-                        fputc(*p, stderr);
-        }
+        cli_write_words(stderr, text);
         fputc('\n', stderr);
 }
 

@@ -131,6 +131,9 @@ const char *cli_kind_name(uint32_t kind);
 /* Print a message on standard error, printf-like, with `agentctl: ` before it and a line end behind
  * it. Control bytes come out as escapes. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Text of a message: what is no printable ASCII is escaped, and a backslash stays as it is, for a
+ * command that is named is to be typed so. */
+void cli_write_words(FILE *to, const char *text);
 /* From now on messages say that they are about that line of a batch; 0: about none. */
 void cli_say_of_line(uint64_t line_number);
 /* The same for wrong usage; it also tells where help is. Return: CLI_USAGE. */

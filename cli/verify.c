@@ -38,7 +38,7 @@ static void __attribute__((format(printf, 1, 2))) verify_print(const char *forma
         va_start(arguments, format);
         vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
-        cli_print_escaped((struct sb_bytes){text, strlen(text)});
+        cli_write_words(stdout, text);
         putchar('\n');
 }
 

@@ -144,17 +144,42 @@ static bool place_is_plain(const char *path)
         return *path && path[strspn(path, plain)] == 0;
 }
 
+/* A byte of a path, as $'...' of a shell has it: agentd and agentctl write ASCII alone. */
+static size_t place_append_escaped(char *ret, size_t at, unsigned char byte)
+{
+        char text[8];
+
+        if (byte < 0x20 || byte > 0x7e)
+                snprintf(text, sizeof(text), "\\x%02x", byte);
+        else
+                snprintf(
+                        text, sizeof(text), "%s%c", byte == '\'' || byte == '\\' ? "\\" : "", byte);
+        return place_append(ret, SB_PLACE_WORD_MAX, at, text);
+}
+
+static bool place_is_ascii(const char *path)
+{
+        while (*path >= 0x20 && *path < 0x7f)
+                path++;
+        return !*path;
+}
+
 const char *sb_place_word(const char *path, char ret[SB_PLACE_WORD_MAX])
 {
+        bool ascii = place_is_ascii(path);
         size_t at;
 
         if (place_is_plain(path))
                 return path;
-        at = place_append(ret, SB_PLACE_WORD_MAX, 0, "'");
+        at = place_append(ret, SB_PLACE_WORD_MAX, 0, ascii ? "'" : "$'");
         for (const char *from = path; *from; from++) {
                 const char byte[] = {*from, 0};
 
-                at = place_append(ret, SB_PLACE_WORD_MAX, at, *from == '\'' ? "'\"'\"'" : byte);
+                if (!ascii)
+                        at = place_append_escaped(ret, at, (unsigned char)*from);
+                else
+                        at = place_append(
+                                ret, SB_PLACE_WORD_MAX, at, *from == '\'' ? "'\"'\"'" : byte);
         }
         at = place_append(ret, SB_PLACE_WORD_MAX, at, "'");
         return at == SIZE_MAX ? path : ret;

@@ -61,9 +61,9 @@ int sb_place_address(
         const struct sb_place *place, const char *file, struct sockaddr_un *ret, int *ret_fd);
 
 /* A bus or a path as a word of a command that a message names, so that a shell takes it as it is:
- * in quotes, where it has blanks or the like. No backslash is in them: what prints a message would
- * double it. Return: @ret, or @path, if it needs no quotes, or does
- * not fit. */
+ * in quotes, where it has blanks or the like; as $'...' where it is not all ASCII, for messages
+ * are.
+ * Return: @ret, or @path, if it needs no quotes, or does not fit. */
 const char *sb_place_word(const char *path, char ret[SB_PLACE_WORD_MAX]);
 
 /* Says which process is the bus's supervisor. Return: 0; -ESRCH: there is none, or it is just

@@ -336,7 +336,8 @@ static void test_a_path_in_a_command_is_one_word_for_a_shell(void)
 {
         static const char *const cases[][2] = {{"work", "work"}, {"/a-b/c_d.e,f:g=h@i%+1", NULL},
                 {"", "''"}, {"my bus", "'my bus'"}, {"$HOME;*", "'$HOME;*'"}, {"~/bus", "'~/bus'"},
-                {"it's", "'it'\"'\"'s'"}, {"\xc3\xbc", "'\xc3\xbc'"}};
+                {"it's", "'it'\"'\"'s'"}, {"back\\slash", "'back\\slash'"},
+                {"\xc3\xbc", "$'\\xc3\\xbc'"}, {"it's\x7f\\\n ~", "$'it\\'s\\x7f\\\\\\x0a ~'"}};
         static char word[SB_PLACE_WORD_MAX], path[SB_PLACE_WORD_MAX];
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
