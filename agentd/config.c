@@ -455,10 +455,13 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                 .checkpoint_bytes = 100u << 20,
                 .checkpoint_ns = UINT64_C(1800000000000),
                 .history_bytes = UINT64_MAX};
+        static char name[] = "agentd"; /* as all other messages have it, and no path */
         struct wishes wishes = {0};
         int option;
 
         *ret_exit = SB_EXIT_USAGE;
+        if (argc > 0)
+                argv[0] = name;
         while ((option = getopt_long(argc, argv, "b:h", options, NULL)) >= 0) {
                 switch (option) {
                 case 'h':

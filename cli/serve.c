@@ -160,30 +160,37 @@ static void serve_say_not_started(int r, const char *directory)
         }
 }
 
-/* Look for what agentd knows and a start must not have, in each way that getopt_long() takes it: a
- * value behind =, or in the same word, and names that were shortened. Another bus would be served,
- * and not the one that is waited for. Return: 0, or an exit code. */
+/* Whether getopt_long() of agentd takes the word for this option: a value may be in the word,
+ * behind = or behind a letter, and a name may be shortened to @least bytes. */
+static bool serve_is_option(const char *word, const char *name, size_t least)
+{
+        size_t len = name[1] == '-' ? strcspn(word, "=") : least;
+
+        return len >= least && strncmp(word, name, len) == 0;
+}
+
+/* Look for what agentd knows and a start must not have. Another bus would be served, and not the
+ * one that is waited for; or none. Return: 0, or an exit code. */
 static int serve_check_words(const struct cli *cli)
 {
         /* least: bytes of the name from which on it is no other option's */
         static const struct {
                 const char *name;
                 size_t least;
-                bool bus;
-        } refused[] = {{"-b", 2, true}, {"--bus", 3, true}, {"-h", 2, false}, {"--help", 4, false},
-                {"--version", 3, false}, {"--check-config", 8, false}};
+                const char *says;
+        } refused[] = {{"-b", 2, "-b BUS stands before start"},
+                {"--bus", 3, "-b BUS stands before start"},
+                {"-h", 2, "`agentctl help start` explains it, `agentd --help` its options"},
+                {"--help", 4, "`agentctl help start` explains it, `agentd --help` its options"},
+                {"--version", 3, "--version serves no bus: ask agentd itself, `agentd --version`"},
+                {"--check-config", 8,
+                        "--check-config serves no bus: ask agentd itself, `agentd "
+                        "--check-config`"}};
 
-        for (int i = 0; i < cli->operand_count; i++) {
-                const char *word = cli->operands[i];
-
+        for (int i = 0; i < cli->operand_count; i++)
                 for (size_t j = 0; j < sizeof(refused) / sizeof(refused[0]); j++)
-                        if (strncmp(word, refused[j].name, refused[j].least) == 0)
-                                return refused[j].bus
-                                               ? cli_usage("-b BUS stands before start")
-                                               : cli_usage("%s serves no bus: ask agentd itself, "
-                                                           "`agentd %s`",
-                                                         word, word);
-        }
+                        if (serve_is_option(cli->operands[i], refused[j].name, refused[j].least))
+                                return cli_usage("%s", refused[j].says);
         return 0;
 }
 
