@@ -7,21 +7,34 @@ _agentctl_words()
         timeout 1 "$@" 2>/dev/null | cut -f 1 | LC_ALL=C grep -x '[A-Za-z0-9_./,@%+:=][A-Za-z0-9_./,@%+:=-]*'
 }
 
+# Print the buses that have a name, and the directories here, which a / says to be none.
+_agentctl_buses()
+{
+        local above=${XDG_STATE_HOME:-$HOME/.local/state}/statebus
+
+        [ "$EUID" -eq 0 ] && above=/var/lib/statebus
+        (cd "$above" 2>/dev/null && compgen -d -- "$1")
+        compgen -d -P ./ -- "$1"
+}
+
 _agentctl()
 {
         local commands
         commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore dump'
         commands+=' load backup restore-from watch wait top check log checkpoint verify version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
-        local words word before last breaks i
+        local words word before line last breaks i
 
         COMPREPLY=()
         program=${program/#\~/$HOME}
         # bash takes words apart at : = and @, too, which keys contain. So the line is taken apart here, and what bash
         # believes to be words before the last one is left out of what is offered.
         if [ -n "${COMP_LINE-}" ]; then
-                read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
-                [[ ${COMP_LINE:0:COMP_POINT} = *[[:blank:]] ]] && words+=('')
+                line=${COMP_LINE:0:COMP_POINT}
+                line=${line//'\ '/$'\1'}
+                read -ra words <<<"$line"
+                [[ $line = *[[:blank:]] ]] && words+=('')
+                words=("${words[@]//$'\1'/ }")
                 breaks=${COMP_WORDBREAKS//[^:=@]/}
                 word=${words[${#words[@]} - 1]}
                 [ -n "$breaks" ] && [[ $word = *["$breaks"]* ]] && left=${word%"${word##*["$breaks"]}"}
@@ -54,7 +67,11 @@ _agentctl()
         done
         case $before in
         -b | --bus)
-                mapfile -t COMPREPLY < <(compgen -d -- "$word")
+                if [[ $word = */* ]]; then
+                        compopt -o dirnames 2>/dev/null || mapfile -t COMPREPLY < <(compgen -d -- "$word")
+                else
+                        mapfile -t COMPREPLY < <(_agentctl_buses "$word")
+                fi
                 return ;;
         -o | --output)
                 mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$word")
@@ -104,11 +121,17 @@ _agentctl()
         log) options+=' --entries --values --full --from --limit' ;;
         help) options=$commands ;;
         esac
+        # A path is left to readline, which quotes it; compopt fails where no line is completed.
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
+        elif [[ $command$operands = @(mark0|diff0|diff1|restore1) && $word != -* ]]; then
+                [ "$command" = mark ] || options=now
+                mapfile -t COMPREPLY < <(compgen -W "$options $(_agentctl_words "$program" "${bus[@]}" mark)" -- "$word")
+        elif [[ $command$operands = keep1 && $word != -* ]]; then
+                mapfile -t COMPREPLY < <(compgen -W 'last for all newest' -- "$word")
         elif [[ $command = @(load|backup|restore-from|verify) && $word != -* && $operands -eq 0 ]]; then
-                mapfile -t COMPREPLY < <(compgen -f -- "$word")
+                compopt -o default 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
         fi

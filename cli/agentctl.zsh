@@ -7,6 +7,16 @@ _agentctl_words()
         timeout 1 "$@" 2>/dev/null | cut -f 1 | LC_ALL=C grep -x '[A-Za-z0-9_./,@%+:=][A-Za-z0-9_./,@%+:=-]*'
 }
 
+# Offer the buses that have a name, and directories; one of these without a / would be a name.
+_agentctl_buses()
+{
+        local above=${XDG_STATE_HOME:-$HOME/.local/state}/statebus
+
+        [[ $EUID -eq 0 ]] && above=/var/lib/statebus
+        [[ $1 = */* ]] && _files -/ && return
+        compadd -- $above/*(N/:t) ./*(N/)
+}
+
 _agentctl()
 {
         local program=${${words[1]:-agentctl}/#\~/$HOME} command='' base64='' before=${words[CURRENT-1]} word=${(Q)words[CURRENT]}
@@ -39,7 +49,7 @@ _agentctl()
         done
         case $before in
         -b | --bus)
-                _files -/
+                _agentctl_buses $word
                 return ;;
         -o | --output)
                 compadd -- text json
@@ -92,6 +102,11 @@ _agentctl()
         if [[ $command = (get|set|del|scan|incr|keep|history|restore|dump|watch|wait) && $word != -* && -z $base64 ]] &&
                 [[ $operands -eq 0 || $command = watch ]]; then
                 offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
+        elif [[ $command$operands = (mark0|diff0|diff1|restore1) && $word != -* ]]; then
+                [[ $command = mark ]] || offers=(now)
+                offers+=(${(f)"$(_agentctl_words $program $bus mark)"})
+        elif [[ $command$operands = keep1 && $word != -* ]]; then
+                offers=(last for all newest)
         elif [[ $command = (load|backup|restore-from|verify) && $word != -* && $operands -eq 0 ]]; then
                 _files
                 return
