@@ -353,8 +353,8 @@ static bool config_resolve(const char *bus, struct sb_place *ret)
                         SB_PLACE_MAX - 1);
         if (r == -ENOENT)
                 return config_complain(
-                        "neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
-                        "directory, -b ./%s",
+                        "neither $XDG_STATE_HOME nor $HOME is a path from / on, below which buses "
+                        "live: give a directory, -b ./%s",
                         bus ? bus : "default");
         return true;
 }

@@ -254,7 +254,7 @@ static int backup_read(struct backup *backup, const char *name)
 static int backup_fail_name(const struct backup *backup, const char *name, int error)
 {
         cli_say("%s: %s: %s", backup->command, cli_word(name), strerror(error));
-        return error == EACCES || error == EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
+        return cli_code_of(error);
 }
 
 /* How many files of a log are in the directory. Return: 0, -errno. */
@@ -409,7 +409,7 @@ static int backup_fail_copy(const struct backup *backup, int result)
                 return CLI_FAILED;
         default:
                 cli_say("%s: %s cannot be written: %s", backup->command, shown, strerror(-result));
-                return result == -EACCES ? CLI_NOT_PERMITTED : CLI_FAILED;
+                return cli_code_of(-result);
         }
 }
 

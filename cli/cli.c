@@ -320,6 +320,11 @@ static int cli_no_place(const struct cli *cli, int result)
         const char *from = getenv("STATEBUS");
         const char *bus = cli->bus ? cli->bus : from && *from ? from : "default";
 
+        if (result == -ENOENT)
+                return cli_usage("neither $XDG_STATE_HOME nor $HOME is a path from / on, below "
+                                 "which the bus '%s' would be: set one, or give a directory with a "
+                                 "/ in it",
+                        cli_word(bus));
         return cli_usage("the bus '%s'%s names no place: give a name, or a directory with a / in "
                          "it (%s)",
                 cli_word(bus), bus == from ? " of $STATEBUS" : "", sb_strerror(result));

@@ -405,8 +405,10 @@ static int load_open(struct load *load)
                 load->fd = open(word, O_RDONLY | O_CLOEXEC);
         snprintf(load->name, sizeof(load->name), "%s", cli_word(word));
         if (load->fd < 0 || fstat(load->fd, &stat) < 0) {
-                cli_say("%s: cannot open it: %s", load->name, strerror(errno));
-                return CLI_FAILED;
+                int error = errno;
+
+                cli_say("%s: cannot open it: %s", load->name, strerror(error));
+                return cli_code_of(error);
         }
         if (S_ISDIR(stat.st_mode)) {
                 cli_say("%s: this is a directory: name the file that dump wrote", load->name);

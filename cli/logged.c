@@ -647,7 +647,7 @@ int cli_logged_fail(const char *name, int result)
                         name, strerror(-result));
         else
                 cli_say("the log in %s cannot be read: %s", name, strerror(-result));
-        return CLI_FAILED;
+        return cli_code_of(-result);
 }
 
 int cli_logged_none(const struct cli_logged *logged)

@@ -32,6 +32,14 @@
 
 extern char **environ;
 
+/* What $STATEBUS_AGENTD says; NULL: nothing. */
+static const char *serve_agentd_wanted(void)
+{
+        const char *wanted = getenv("STATEBUS_AGENTD");
+
+        return wanted && *wanted ? wanted : NULL;
+}
+
 /* sb_admin_start() looks only in the environment and on the PATH, so an agentd that is found
  * elsewhere is named in the environment. */
 static void serve_find_agentd(void)
@@ -41,7 +49,7 @@ static void serve_find_agentd(void)
         ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
         char *slash;
 
-        if (getenv("STATEBUS_AGENTD") || len < 0)
+        if (serve_agentd_wanted() || len < 0)
                 return;
         path[len] = '\0';
         slash = strrchr(path, '/');
@@ -58,7 +66,7 @@ static void serve_find_agentd(void)
  * background. Return: 0, or an exit code. */
 static int serve_check_options(const struct cli *cli)
 {
-        const char *agentd = getenv("STATEBUS_AGENTD") ? getenv("STATEBUS_AGENTD") : "agentd";
+        const char *wanted = serve_agentd_wanted(), *agentd = wanted ? wanted : "agentd";
         char **argv = mi_calloc((size_t)cli->operand_count + 5, sizeof(*argv));
         posix_spawn_file_actions_t actions;
         int r, count = 0, status;
@@ -92,7 +100,11 @@ static int serve_check_options(const struct cli *cli)
                         return cli_fail(cli, "start", -errno);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 return 0;
-        return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? CLI_USAGE : CLI_FAILED;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+                return CLI_USAGE;
+        cli_say("`%s --check-config` did not say that the options are right: is it agentd?%s",
+                agentd, wanted ? " $STATEBUS_AGENTD names it" : "");
+        return CLI_FAILED;
 }
 
 /* Say why agentd has ended that was to be started. */
@@ -231,7 +243,7 @@ int cli_start(struct cli *cli)
                 return CLI_FAILED;
         }
         serve_say_not_started(r, directory);
-        return r == -EACCES || r == -EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
+        return cli_code_of(-r);
 }
 
 /* A pidfd of the supervisor, or of that of an agentd which has lost its directory and holds this

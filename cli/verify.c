@@ -333,7 +333,7 @@ static void verify_print_dump(const struct verify_dump *dump, bool whole)
 static int verify_fail_file(const char *name, int error)
 {
         cli_say("%s: cannot read it: %s", cli_word(name), strerror(error));
-        return CLI_FAILED;
+        return cli_code_of(error);
 }
 
 /* Whether the open file begins as one of a log's does, or was to become one: of a beginning that

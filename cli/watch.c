@@ -332,8 +332,12 @@ static int watch_after(struct cli *cli, struct sb_bus *bus, uint32_t *ret_flags,
         *ret_flags = cli->prefix ? SB_PREFIX : 0;
         if (!cli->after)
                 return 0;
-        if (!cli->prefix)
-                return cli_number(cli->after, "--after", ret);
+        if (!cli->prefix) {
+                r = cli_number(cli->after, "--after", ret);
+                if (r == 0 && *ret == SB_ANY_REV)
+                        return cli_usage("--after: no key comes behind that revision");
+                return r;
+        }
         r = cli_cut(cli, bus, cli->after, ret);
         if (r == 0 && *ret != 0)
                 *ret_flags |= SB_AFTER_CUT;

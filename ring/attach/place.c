@@ -74,7 +74,7 @@ int sb_place_resolve(const char *bus, struct sb_place *ret)
                 } else if (state && *state == '/') {
                         above = "/statebus/";
                         at = place_append(place.directory, sizeof(place.directory), 0, state);
-                } else if (home) {
+                } else if (home && *home == '/') {
                         above = "/.local/state/statebus/";
                         at = place_append(place.directory, sizeof(place.directory), 0, home);
                 } else {
