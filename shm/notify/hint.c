@@ -45,6 +45,14 @@ static bool hint_is_reached(const struct sb_ring_view *view, uint64_t word, uint
         return word && !(ahead >> (LAP_BITS - 1) & 1);
 }
 
+/* Whether a slot's word is of the lap before hint @number's. */
+static bool hint_is_before(const struct sb_ring_view *view, uint64_t word, uint64_t number)
+{
+        uint64_t lap = hint_lap(view, number);
+
+        return word ? word >> LAP_SHIFT == ((lap - 1) & LAP_MASK) : lap == 0;
+}
+
 void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut)
 {
         uint64_t gone;
@@ -56,14 +64,16 @@ void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut)
 }
 
 /* A half of the ring begins with hint @number: what the mark says is given up, and the mark moves
- * on. A process that comes late leaves the mark as it is: then more is kept until the next half.
+ * on. A process that comes late leaves both as they are: then more is kept until the next half.
  * Fault HINT_KEEPS_ALL: nothing is given up. */
 static void hint_begin_half(
         struct sb_handle *handle, const struct sb_ring_view *view, uint64_t number)
 {
         uint64_t mark = sb_load_acquire(&view->ring->mark), clock; /* A:gone. */
 
-        if (SB_FAULT(HINT_KEEPS_ALL))
+        /* Behind the load of the mark: where the next half has begun, it may be that one's, up to
+         * which nothing is given up before the half behind that. */
+        if (SB_FAULT(HINT_KEEPS_ALL) || sb_hint_tail(view) - number > view->slot_count / 2)
                 return;
         sb_hint_raise_gone(view, mark);
         clock = sb_load_acquire(&handle->segment.super->clock); /* A:clock. */
@@ -99,8 +109,9 @@ uint64_t sb_hint_push(
                 sb_prefetch_write(slot);
                 word = sb_load_acquire(slot); /* A:hint. */
 
-                /* Lock-free: each further round means that another process's hint went in. */
-                if (hint_is_reached(view, word, number)) {
+                /* Lock-free: each further round means that another process's hint went in. Any lap
+                 * but the one before may be there, where this process stopped behind the tail. */
+                if (!hint_is_before(view, word, number)) {
                         /* R:hint > A:hint. The tail of a process that stopped behind its slot. */
                         sb_cas64_full(&view->ring->tail, number, number + 1);
                         /* Bound: result. A whole lap came in between, or slots say so in a damaged
@@ -183,7 +194,7 @@ static const char *hint_slots_fault(struct sb_handle *handle, const struct sb_ri
         if (hint_is_reached(view, word, tail + 1) && sb_hint_tail(view) == tail)
                 return "the tail of its ring is behind its hints";
         word = sb_load_acquire(hint_slot(view, tail - 1)); /* A:hint. */
-        if (tail && !hint_is_reached(view, word, tail - 1))
+        if (tail && !hint_is_reached(view, word, tail - 1) && sb_hint_tail(view) == tail)
                 return "the tail of its ring is before its hints";
         return NULL;
 }

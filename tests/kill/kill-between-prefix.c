@@ -239,6 +239,105 @@ static void test_the_tail_of_hints_never_falls(void)
         CHECK(race_all(&race) > 5);
 }
 
+/* ---- a process that goes on ages behind ---- */
+
+#define AGES   ((UINT64_C(1) << 19) + 3) /* laps: more than half of those that a slot can tell */
+#define WANTED 16u                       /* changes that the watch wants to be kept */
+
+static uint32_t pushed;
+static uint64_t clocks[256]; /* when hint n was put in */
+
+/* A change, and its hint. */
+static void push_change(struct sb_handle *handle)
+{
+        (void)sb_clock_take_cut(handle);
+        clocks[pushed++ % 256] = sb_load_acquire(&handle->segment.super->clock);
+        sb_pin(handle);
+        (void)sb_hint_push(handle, &watch.row, 1 + pushed % 8);
+        sb_unpin(handle);
+}
+
+static bool begin_with_laps(void)
+{
+        if (!begin_plain() || put(&writer, "key", "1", 1) ||
+                sb_op_prefix_begin(&reader, "k", 1, 1, WANTED, &watch))
+                return false;
+        pushed = 0;
+        for (uint32_t i = 0; i < 2 * watch.row.slot_count; i++)
+                push_change(&reader);
+        return !(sb_hint_tail(&watch.row) % watch.row.slot_count);
+}
+
+static void push_one_change(void *context)
+{
+        (void)context;
+        push_change(&writer);
+}
+
+/* So many laps as if others had put hints in. */
+static void let_ages_go_by(void)
+{
+        for (uint32_t i = 0; i < watch.row.slot_count; i++) {
+                struct sb_word64 *slot = &watch.row.slots[i];
+
+                /* Relaxed, all: one thread. A lap that does not fit the word's bits goes. */
+                sb_store_relaxed(slot, sb_load_relaxed(slot) + (AGES << 44));
+        }
+        sb_store_relaxed(
+                &watch.row.ring->tail, sb_hint_tail(&watch.row) + AGES * watch.row.slot_count);
+}
+
+/* The hint went in behind all others, and so does each one that comes. */
+static bool hints_go_on(void)
+{
+        push_change(&reader); /* the tail may have been left to the next one */
+        for (uint32_t i = 0; i < 2 * watch.row.slot_count; i++) {
+                uint64_t tail = sb_hint_tail(&watch.row);
+
+                if (!sb_hint_read(&watch.row, tail - 1) || sb_hint_is_there(&watch.row, tail))
+                        return false;
+                push_change(&reader);
+                if (sb_hint_tail(&watch.row) != tail + 1)
+                        return false;
+        }
+        return true;
+}
+
+static void test_a_hint_of_a_process_that_goes_on_ages_behind_takes_no_slot_away(void)
+{
+        const struct race race = {.begin = begin_with_laps,
+                .operation = push_one_change,
+                .beside = let_ages_go_by,
+                .right = hints_go_on,
+                .bare = true};
+
+        CHECK(race_all(&race) > 5);
+}
+
+/* The next half begins, too. */
+static void push_a_half(void)
+{
+        for (uint32_t i = 0; i <= watch.row.slot_count / 2; i++)
+                push_change(&reader);
+}
+
+/* What the last changes replaced is kept, as many as the watch wants. */
+static bool last_ones_are_kept(void)
+{
+        return sb_hint_gone(&watch.row) < clocks[sb_hint_tail(&watch.row) - WANTED];
+}
+
+static void test_a_process_that_begins_a_half_late_gives_up_nothing_of_the_next_one(void)
+{
+        const struct race race = {.begin = begin_with_laps,
+                .operation = push_one_change,
+                .beside = push_a_half,
+                .right = last_ones_are_kept,
+                .bare = true};
+
+        CHECK(race_all(&race) > 5);
+}
+
 /* ---- a set below a prefix, and the end of its watch ---- */
 
 #define TICKS 4u /* in so many the engine takes the ring back */
@@ -321,6 +420,8 @@ int main(int argc, char **argv)
         RUN(test_a_watch_of_a_prefix_begins_behind_what_was_given_up);
         RUN(test_a_transaction_beside_a_look_is_listed_whole_and_once);
         RUN(test_the_tail_of_hints_never_falls);
+        RUN(test_a_hint_of_a_process_that_goes_on_ages_behind_takes_no_slot_away);
+        RUN(test_a_process_that_begins_a_half_late_gives_up_nothing_of_the_next_one);
         RUN(test_of_a_set_beside_the_end_of_a_watch_nothing_stays);
         return test_end();
 }
