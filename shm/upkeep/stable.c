@@ -33,16 +33,16 @@ struct stable_look {
         void *context; /* visit: NULL: watchers are told */
 };
 
-/* Its writer may be stopped between the stamp and the telling. Of its prefixes, the watchers look
- * at the note by themselves. Fault STABLE_UNTOLD: left out. */
+/* Its writer may be stopped between the stamp and the telling. What was stamped up to the cut
+ * before was told when that was raised: a writer that stays stopped wakes a watcher once. Of its
+ * prefixes, the watchers look at the note by themselves. Fault STABLE_UNTOLD: left out. */
 static void stable_tell(struct sb_handle *handle, struct sb_node *node, uint64_t stamp,
         const struct stable_look *look)
 {
-        if (SB_FAULT(STABLE_UNTOLD))
+        if (stamp <= look->since || SB_FAULT(STABLE_UNTOLD))
                 return;
         sb_ring_tell(handle, node, NULL);
-        if (stamp > look->since)
-                sb_prefix_wake(handle, node);
+        sb_prefix_wake(handle, node);
 }
 
 static void stable_visit(
@@ -83,7 +83,8 @@ static bool stable_resolve(
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER)
                 stamp = sb_stamp(handle, head);
-        stable_visit(handle, node, stamp, look);
+        /* One that was aborted or is not decided is no change, and its writer has a note, too. */
+        stable_visit(handle, node, (int64_t)stamp > 0 ? stamp : 0, look);
         return true;
 }
 

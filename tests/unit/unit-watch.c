@@ -476,9 +476,42 @@ static void test_what_a_dead_or_stopped_writer_wrote_is_told(void)
         sb_stable_raise(&engine);
         CHECK(sb_bell_take(&reader, &word, &bits) && word == 0 && bits == 1 << 7);
         CHECK(!sb_bell_take(&reader, &word, &bits));
+        /* It stands still for long: no look at its note tells of the same change again. */
+        for (uint32_t i = 0; i < 3; i++) {
+                sb_stable_raise(&engine);
+                CHECK(!sb_bell_take(&reader, &word, &bits));
+        }
         sb_reap_record(&engine, slot, generation);
         CHECK(sb_bell_take(&reader, &word, &bits) && word == 0 && bits == 1 << 7);
         CHECK(next_is(&watch, 1, "v", NULL));
+        unmake_bus();
+}
+
+/* A writer stands still before it replaces what a transaction left that was aborted. */
+static void test_beside_a_stopped_writer_what_was_aborted_is_told_to_no_watcher(void)
+{
+        struct sb_roster_identity identity = {.pid = 2};
+        struct sb_version *head;
+        struct sb_handle third;
+        uint32_t slot, generation, word;
+        uint64_t bits;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+        make_handle(&third, &writer.segment, slot, generation);
+        CHECK_EQ(watch_key(&reader, "key", 7, DEPTH, &watch), 0);
+        CHECK_EQ(put(&third, "key", "v", 1), 0);
+        sb_stable_raise(&engine);
+        while (sb_bell_take(&reader, &word, &bits))
+                ;
+        sb_pin(&third);
+        head = sb_version_at(&third.segment, sb_load_acquire(watch.cell) & SB_OFFSET_MASK);
+        sb_store_release(&head->stamp, SB_STAMP_ABORTED);
+        sb_store_release(&third.record->operation, watch.node);
+        for (uint32_t i = 0; i < 3; i++) {
+                sb_stable_raise(&engine);
+                CHECK(!sb_bell_take(&reader, &word, &bits));
+        }
         unmake_bus();
 }
 
@@ -529,6 +562,7 @@ int main(int argc, char **argv)
         RUN(test_any_number_of_watches_of_a_key_are_told);
         RUN(test_a_watch_of_a_dead_client_goes_with_a_sweep);
         RUN(test_what_a_dead_or_stopped_writer_wrote_is_told);
+        RUN(test_beside_a_stopped_writer_what_was_aborted_is_told_to_no_watcher);
         RUN(test_where_memory_is_short_a_ring_gives_way);
         return test_end();
 }
