@@ -114,6 +114,45 @@ static void test_a_watch_after_a_revision_says_that_the_key_is_forgotten_since(v
         END();
 }
 
+/* It was forgotten, and has come back before the watch is opened. */
+static void test_a_watch_after_a_revision_of_an_earlier_life_says_that_the_key_has_another(void)
+{
+        for (uint64_t sets = 1; sets <= 3; sets++) {
+                struct sb_watch *watches[8];
+                struct sb_guard guard = {0};
+                uint64_t first;
+
+                BEGIN();
+                for (unsigned i = 0; i < 6; i++)
+                        CHECK_EQ(sb_set(bus, b("key"), b("old"), NULL, NULL), 0);
+                CHECK_EQ(sb_delete(bus, b("key"), SB_ANY_REV, NULL, NULL), 0);
+                world_prune(&world, bus);
+                CHECK_EQ(sb_set(bus, b("key"), b("new"), NULL, &first), 0);
+                CHECK(first > 7);
+                for (uint64_t i = 1; i < sets; i++)
+                        CHECK_EQ(sb_set(bus, b("key"), b("new"), NULL, NULL), 0);
+                for (uint64_t rev = 0; rev < 8; rev++)
+                        CHECK_EQ(sb_watch_open(bus, b("key"), 0, rev, &watches[rev]), 0);
+                /* After 0, which knows of no life, nothing is said, but that one is gone that was
+                 * replaced; after the delete where other keys have raised the number that the
+                 * next life began at. */
+                for (uint64_t rev = 0; rev < 8; rev++) {
+                        bool says = sets > 1 || (rev && rev + 1 < first);
+
+                        CHECK_EQ(sb_watch_next(watches[rev], 0, &guard), says ? SB_E_LAPPED : 0);
+                        if (says)
+                                CHECK_EQ(sb_watch_next(watches[rev], 0, &guard), 0);
+                        CHECK(is(guard.value, "new") && guard.rev >= first);
+                        CHECK(sets > 1 || guard.missed == 0);
+                        sb_guard_release(&guard);
+                        while (!sb_watch_next(watches[rev], 0, &guard))
+                                sb_guard_release(&guard);
+                        CHECK(nothing(watches[rev]) && !sb_watch_close(watches[rev]));
+                }
+                END();
+        }
+}
+
 static void test_a_watch_has_the_depth_that_it_wants(void)
 {
         struct sb_watch_options how = {.size = sizeof(how), .depth = 5000, .after = SB_ANY_REV};
@@ -439,6 +478,7 @@ int main(int argc, char **argv)
         RUN(test_a_watch_gives_every_change_once_whatever_made_it);
         RUN(test_a_watch_after_what_was_read_misses_nothing_in_between);
         RUN(test_a_watch_after_a_revision_says_that_the_key_is_forgotten_since);
+        RUN(test_a_watch_after_a_revision_of_an_earlier_life_says_that_the_key_has_another);
         RUN(test_a_watch_has_the_depth_that_it_wants);
         RUN(test_a_watch_that_drops_keeps_the_first_that_were_not_read);
         RUN(test_how_a_watch_is_opened_is_checked_first);

@@ -246,6 +246,8 @@ static void test_the_first_of_another_life_misses_nothing_where_later_ones_are_o
         for (uint32_t i = 0; i < 3 * DEPTH; i++)
                 CHECK_EQ(put(&writer, "key", "x", 1), 0);
         sweep();
+        /* That the key was forgotten, and what it has missed since. */
+        CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
         CHECK(next_is(&watch, 7, "w", NULL));
         CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
         CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_CHANGE);
