@@ -76,6 +76,11 @@ int cli_usage(const char *format, ...)
         return CLI_USAGE;
 }
 
+int cli_code_of(int error)
+{
+        return error == EACCES || error == EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
+}
+
 const char *cli_bus_words(const struct cli *cli)
 {
         static char words[SB_PLACE_WORD_MAX + 8];

@@ -7,7 +7,6 @@
 #ifndef SB_CLI_H
 #define SB_CLI_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -111,10 +110,7 @@ int cli_place(const struct cli *cli, char *ret_directory, size_t size);
 /* The option that names the bus, for a command in a message: `-b NAME `, or "". Static text. */
 const char *cli_bus_words(const struct cli *cli);
 /* The exit code for a call of the system that failed with @error. */
-static inline int cli_code_of(int error)
-{
-        return error == EACCES || error == EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
-}
+int cli_code_of(int error);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for @result. */
 int cli_fail(const struct cli *cli, const char *what, int result);
 /* The same for a write of what was named by @what: -EPERM says that it is the bus's own. */

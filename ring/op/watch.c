@@ -346,8 +346,7 @@ static struct sb_version *watch_below(
                 if (!(link & SB_OFFSET_MASK) || !next || !sb_version_fits(&handle->segment, next) ||
                         SB_SHAPE_KIND(next->shape) == SB_VERSION_PLACEHOLDER)
                         return NULL;
-                /* A:stamp. An aborted one, and the original of one that moves, count for nothing.
-                 */
+                /* A:stamp. An aborted one counts for nothing, and the original of a moving one. */
                 if (sb_load_acquire(&next->stamp) != SB_STAMP_ABORTED && next->rev < version->rev)
                         return next;
                 here = next;
@@ -427,21 +426,14 @@ static bool watch_newest(
                ret->version->rev > watch->last;
 }
 
-/* Whether the watch began behind no revision, so that it can miss none of another life. Fault
- * LIFE_UNSAID: each does. */
-static bool watch_knows_no_life(const struct sb_op_watch *watch)
-{
-        return !watch->last || SB_FAULT(LIFE_UNSAID);
-}
-
 /* How many revisions behind the last one the key was forgotten, of which nothing tells any more; 0:
  * it was not. @newest: where watch_newest() found nothing. A placeholder's revision is as high as
- * those of all lives before. */
+ * those of all lives before. Fault LIFE_UNSAID: it never was. */
 static uint64_t watch_forgotten(const struct sb_op_watch *watch, const struct newest *newest)
 {
         const struct sb_version *version = newest->version;
         bool is = version && SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER &&
-                  !watch_knows_no_life(watch);
+                  watch->last && !SB_FAULT(LIFE_UNSAID);
 
         return is && version->rev > watch->last ? version->rev - watch->last : 0;
 }
@@ -470,8 +462,8 @@ static struct sb_version *watch_at(struct sb_handle *handle, struct sb_op_watch 
         return version;
 }
 
-/* The version of the change behind the last revision. *ret_missed: how many are lost before it;
- * NULL with some: the key was forgotten behind them. */
+/* The version of the change behind the last revision; NULL with some missed: the key was forgotten
+ * behind these. *ret_missed: how many are lost before it. */
 static struct sb_version *watch_find_change(
         struct sb_handle *handle, struct sb_op_watch *watch, uint64_t *ret_missed)
 {
@@ -490,12 +482,11 @@ static struct sb_version *watch_find_change(
                 if (newest.version->rev == want)
                         return newest.version;
                 version = watch_at(handle, watch, &newest, want, &trimmed);
-                if (version->rev == want || (!trimmed && watch_knows_no_life(watch)))
-                        return version;
+                if (version->rev == want || (!trimmed && (!watch->last || SB_FAULT(LIFE_UNSAID))))
+                        return version; /* behind no revision it misses none of another life */
         } while (!sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled));
         *ret_missed = version->rev - want;
-        /* The key's first one in another life: what lies in between was forgotten before it. */
-        return trimmed ? version : NULL;
+        return trimmed ? version : NULL; /* NULL: it is the first one of another life */
 }
 
 /* ---- a watch that drops ---- */
