@@ -45,12 +45,10 @@ static bool hint_is_reached(const struct sb_ring_view *view, uint64_t word, uint
         return word && !(ahead >> (LAP_BITS - 1) & 1);
 }
 
-/* Whether a slot's word is of the lap before hint @number's. */
+/* Whether a slot's word is of the lap before hint @number's, or none. */
 static bool hint_is_before(const struct sb_ring_view *view, uint64_t word, uint64_t number)
 {
-        uint64_t lap = hint_lap(view, number);
-
-        return word ? word >> LAP_SHIFT == ((lap - 1) & LAP_MASK) : lap == 0;
+        return !word || word >> LAP_SHIFT == ((hint_lap(view, number) - 1) & LAP_MASK);
 }
 
 void sb_hint_raise_gone(const struct sb_ring_view *view, uint64_t cut)
