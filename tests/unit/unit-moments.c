@@ -267,8 +267,8 @@ static void test_times_are_said_in_utc_and_mean_what_they_say(void)
 
 static void test_spans_are_said_as_they_are_read(void)
 {
-        static const char *const spans[] = {
-                "1ms", "1500ms", "1s", "90s", "5m", "90m", "1h", "24h", "5124095h"};
+        static const char *const spans[] = {"1ms", "1500ms", "1s", "90s", "5m", "90m", "1h", "25h",
+                "1d", "36h", "7d", "5124095h", "213503d"};
         char text[32];
 
         for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
@@ -283,6 +283,10 @@ static void test_spans_are_said_as_they_are_read(void)
         CHECK_EQ(duration_of("2.25h"), 8100 * SECOND);
         CHECK_EQ(duration_of("0.5ms"), MILLI / 2);
         CHECK(strcmp(cli_duration_words(duration_of("120m"), text), "2h") == 0);
+        CHECK(strcmp(cli_duration_words(duration_of("48h"), text), "2d") == 0);
+        /* What wants more than 0 says so itself. */
+        CHECK(duration_of("0s") == 0 && duration_of("000.0d") == 0);
+        CHECK(duration_of("0.0000000001s") == 0);
         CHECK(strcmp(cli_age_words(90 * SECOND + 250 * MILLI, text), "90.2 s") == 0);
         CHECK(strcmp(cli_age_words(0, text), "0.0 s") == 0);
         CHECK(strcmp(cli_age_words(UINT64_MAX, text), "18446744073.7 s") == 0);
@@ -290,10 +294,10 @@ static void test_spans_are_said_as_they_are_read(void)
 
 static void test_what_is_no_span_is_refused(void)
 {
-        static const char *const wrong[] = {"", "5", "s", "0s", "0ms", "-5s", "+5s", "5 s", " 5s",
-                "5S", "5d", "5ss", "1.s", ".5s", "1.5", "1..5s", "1.5.5s", "1.-5s", "0.0s",
-                "0.0000000001s", "5124096h", "5124095.9h", "18446744073709551615h",
-                "99999999999999999999s", "9999999999999999999999999999s"};
+        static const char *const wrong[] = {"", "0", "5", "s", "-5s", "+5s", "5 s", " 5s", "5S",
+                "5w", "5D", "5ss", "1.s", ".5s", "1.5", "1..5s", "1.5.5s", "1.-5s", "213504d",
+                "5124096h", "5124095.9h", "18446744073709551615h", "99999999999999999999s",
+                "9999999999999999999999999999s"};
         uint64_t ns = 7;
 
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
