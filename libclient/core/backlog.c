@@ -65,7 +65,7 @@ static uint64_t backlog_told(const struct sb_prefix_watch *watch)
 
 void sb_backlog_begin(struct sb_prefix_watch *watch)
 {
-        watch->backlog->base = backlog_told(watch);
+        watch->backlog->base = watch->op.before;
         watch->backlog->given_up = sb_hint_gone(&watch->op.row);
 }
 
@@ -164,15 +164,18 @@ static bool backlog_is_torn(const struct sb_prefix_watch *watch, const struct sb
         return listed->txn != 0 && listed->stamp <= sb_queue_lost(&watch->op.row);
 }
 
-/* Take what was listed, as long as there is room. Return: how far that went in the list.
- * *ret_dropped: how many in all were not taken. */
-static size_t backlog_accept(struct sb_prefix_watch *watch, size_t *ret_dropped)
+/* Take what was listed, as long as there is room, and up to the stamp @limit: above it the run
+ * wants
+ * nothing. Return: how far that went in the list. *ret_dropped: how many in all were not taken. */
+static size_t backlog_accept(struct sb_prefix_watch *watch, uint64_t limit, size_t *ret_dropped)
 {
         struct sb_backlog *backlog = watch->backlog;
         size_t first = 0, together, taken = 0, i;
 
         for (; first < watch->listed_count; first += together) {
                 together = backlog_together(watch, first);
+                if (watch->listed[first].stamp > limit)
+                        break;
                 if (backlog_is_torn(watch, &watch->listed[first]))
                         continue;
                 if (together > backlog_left(backlog))
@@ -326,7 +329,7 @@ int sb_backlog_read(struct sb_bus *bus, struct sb_prefix_watch *watch)
 {
         struct sb_backlog *backlog = watch->backlog;
         struct sb_op_prefix before = watch->op;
-        uint64_t told = backlog_told(watch), high;
+        uint64_t told = backlog_told(watch), high, limit;
         bool first = watch->op.asks, closed;
         size_t behind, dropped;
         int r;
@@ -335,8 +338,10 @@ int sb_backlog_read(struct sb_bus *bus, struct sb_prefix_watch *watch)
         backlog_collect_lost(bus, watch);
         high = sb_queue_high(&watch->op.row);
         closed = high <= watch->cut;
-        if (closed) /* with this cut; where it lies before the watch's, the run wants nothing */
-                watch->cut = high > watch->op.cut ? high : watch->op.cut;
+        /* Closed with this cut; where it lies before the watch's, the run wants nothing. */
+        limit = !closed ? watch->cut : high > watch->op.cut ? high : watch->op.cut;
+        if (!first) /* else what the run does not want is listed, too, and counts as dropped */
+                watch->cut = limit;
         r = sb_reading_list(bus, watch, &before);
         if (r != 0)
                 return r;
@@ -351,10 +356,12 @@ int sb_backlog_read(struct sb_bus *bus, struct sb_prefix_watch *watch)
                 return sb_reading_undo(watch, &before);
         }
         backlog_hear_lost(watch); /* behind the listing */
-        behind = backlog_accept(watch, &dropped);
+        behind = backlog_accept(watch, limit, &dropped);
         if (first) {
                 backlog->dropped = dropped;
-                backlog->base = told - backlog->accepted - dropped;
+                /* What came before the watch joined was hinted before that, and counts. */
+                for (size_t i = 0; i < watch->listed_count; i++)
+                        backlog->base -= watch->listed[i].stamp <= watch->op.joined;
         }
         watch->op.cut = watch->cut;
         backlog_go_on(bus, watch, told, closed, behind, dropped);
@@ -399,7 +406,7 @@ static int backlog_begin_again(struct sb_bus *bus, struct sb_prefix_watch *watch
         backlog_open_run(bus, watch);
         watch->lapped = !sb_op_prefix_again(&bus->handle, &watch->op);
         watch->earlier = false;
-        backlog->base = backlog_told(watch) - backlog->accepted - backlog->dropped;
+        backlog->base = watch->op.before - backlog->accepted - backlog->dropped;
         watch->cut = watch->begun = watch->op.cut;
         (void)backlog_say_room(watch);
         backlog_pass(watch);

@@ -74,6 +74,7 @@ bool sb_op_prefix_again(struct sb_handle *handle, struct sb_op_prefix *watch)
                 sb_op_prefix_let_go(handle, watch);
                 /* Before the cut: a change above it is hinted behind this. */
                 watch->hint = sb_hint_tail(&watch->row);
+                watch->before = sb_hint_tail(ring);
                 watch->cut = watch->joined = prefix_take_cut(handle, watch);
                 prefix_fault_tail(watch);
                 /* R:gone > A:gone. Of a new ring: it keeps from here on. */

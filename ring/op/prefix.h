@@ -47,6 +47,7 @@ struct sb_op_prefix {
         /* The cut that it began at, or began anew. What has a successor above it, no process takes
          * out that did not ask the watch. */
         uint64_t joined;
+        uint64_t before; /* hints of the ring's row when that cut was not taken yet */
         uint32_t snapshot;
         bool holds;   /* a snapshot of the cut that the watch began at is open */
         bool asks;    /* the next reading is the first behind sb_op_prefix_after(); */

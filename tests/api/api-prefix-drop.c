@@ -378,6 +378,78 @@ static void test_beside_writers_every_change_of_a_prefix_is_given_or_counted(voi
         }
 }
 
+static _Atomic bool writes, rests;
+
+static void *write_one(void *argument)
+{
+        for (rests = true; all_given != UINT64_MAX; rests = !writes)
+                if (writes && sb_incr(argument, b("n/1"), 1, NULL, NULL, NULL))
+                        return argument;
+        return NULL;
+}
+
+/* What one queue gives that is opened beside the writer. Revisions of its one key say what is
+ * missing. */
+static void open_beside(uint64_t after)
+{
+        struct sb_watch_options how = {.size = sizeof(how),
+                .flags = SB_PREFIX | SB_BUFFERED | (after ? SB_AFTER_CUT : 0),
+                .after = after ? after : SB_ANY_REV,
+                .depth = 2};
+        uint64_t first = 0, last = 0, given = 0, missed = 0;
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+
+        rests = false;
+        writes = true;
+        CHECK_EQ(sb_watch_open_at(bus, b("n/"), &how, &watch), 0);
+        for (unsigned looks = 0; looks < 20; looks++) {
+                while (sb_watch_next(watch, 0, &change) == 0) {
+                        first = first ? first : change.rev;
+                        missed += given++ ? change.missed : 0;
+                        last = change.rev;
+                        sb_guard_release(&change);
+                        if (writes)
+                                break;
+                }
+                if (looks == 4) {
+                        for (writes = false; !rests;)
+                                sched_yield();
+                        looks = 17;
+                }
+                if (looks == 18) /* it says what was dropped before it */
+                        CHECK_EQ(sb_incr(bus, b("n/1"), 1, NULL, NULL, NULL), 0);
+        }
+        if (given + missed < last - first + 1)
+                TEST_FAIL("revisions %lu to %lu, of which %lu were given and %lu missed",
+                        (unsigned long)first, (unsigned long)last, (unsigned long)given,
+                        (unsigned long)missed);
+        CHECK(!sb_watch_close(watch));
+}
+
+static void test_a_queue_that_is_opened_beside_a_writer_skips_nothing_in_silence(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_bus *writer;
+        pthread_t thread;
+        void *failed;
+
+        BEGIN();
+        writer = world_bus(&world);
+        CHECK(writer && !sb_incr(bus, b("n/1"), 1, NULL, NULL, NULL));
+        all_given = 0;
+        CHECK_EQ(pthread_create(&thread, NULL, write_one, writer), 0);
+        for (unsigned round = 0; round < 1000; round++) {
+                CHECK_EQ(sb_get(bus, b("n/1"), &guard), 0);
+                open_beside(round % 4 ? guard.cut : 0);
+                sb_guard_release(&guard);
+        }
+        all_given = UINT64_MAX;
+        CHECK(!pthread_join(thread, &failed) && !failed);
+        sb_close(writer);
+        END();
+}
+
 /* Of a reader that stands still the bus keeps as many as there was room for, and what the ring of
  * its prefix holds. */
 static void test_a_queue_that_is_not_read_keeps_no_more_than_its_room(void)
@@ -655,6 +727,7 @@ int main(int argc, char **argv)
         RUN(test_a_transaction_waits_whole_or_is_dropped_whole);
         RUN(test_a_queue_of_a_prefix_is_a_queue);
         RUN(test_beside_writers_every_change_of_a_prefix_is_given_or_counted);
+        RUN(test_a_queue_that_is_opened_beside_a_writer_skips_nothing_in_silence);
         RUN(test_a_queue_that_is_not_read_keeps_no_more_than_its_room);
         RUN(test_where_memory_is_short_what_waited_is_counted);
         RUN(test_where_memory_is_short_a_delete_that_waits_is_given_or_counted);

@@ -267,6 +267,7 @@ uint64_t world_watch_hash(uint64_t hash)
                         continue;
                 hash = hash * 31 + watch->op.last * 8 + watch->lapped * 4 + watch->idle * 2 +
                        model_asleep(t);
+                hash = (hash * 31 + watch->op.dropped) * 31 + watch->op.latest;
                 for (i = 0; i < watch->count; i++)
                         hash = (hash ^ watch->got[i].rev ^ watch->got[i].missed << 20 ^
                                        (uint64_t)watch->got[i].tag << 32) *

@@ -252,6 +252,9 @@ struct world_spec {
         uint8_t prefixed;     /* a bit for each thread that watches all keys from the start on */
         uint8_t within;       /* of these: those that begin as A does */
         uint8_t drops;        /* of these, or of `watched`: they keep the first two, and drop */
+        /* A queue begins beside writers, after the cut of WAY_PAST where there is one: it may count
+         * a change that was on its way then. */
+        bool joins;
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
          * w: memory work; k: a sweep is asked for, so that what a write leaves is looked at; x: the
          * cut of WAY_PAST is taken; r: the watches of prefixes read all; u: those of threads that
