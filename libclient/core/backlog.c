@@ -212,12 +212,17 @@ static const struct waiting *backlog_last_waiting(const struct sb_prefix_watch *
 }
 
 /* The watch has its cut: what comes behind it has the room that is left. What was hinted up to here
- * takes none, since most of it was listed. Return: false: the run is closed. */
+ * takes none, since most of it was listed; the tail may lie before the last hint that was read,
+ * where
+ * the process stopped that put it in. Return: false: the run is closed. */
 static bool backlog_say_room(struct sb_prefix_watch *watch)
 {
+        uint64_t told = sb_hint_tail(&watch->op.row);
+
         sb_queue_say_seen(&watch->op.row, watch->cut);
-        return sb_queue_set_room(
-                &watch->op.row, sb_hint_tail(&watch->op.row) + backlog_left(watch->backlog));
+        if (told < watch->op.hint)
+                told = watch->op.hint;
+        return sb_queue_set_room(&watch->op.row, told + backlog_left(watch->backlog));
 }
 
 /* Open a run. One of which nothing waits is opened anew: so there are no more than there is room

@@ -233,10 +233,12 @@ bool world_prefix_run(uint32_t me, const struct world_op *op, struct outcome *ou
         switch (op->kind) {
         case OP_NEXT:
                 prefix->told |= op->way == WAY_MANY;
-                if (op->way == WAY_SHORT)
+                if (op->way == WAY_SHORT) {
                         (void)world_prefix_look(me, prefix, 0);
-                else
+                        prefix->given_first = prefix->count;
+                } else {
                         prefix_read_all(me, prefix);
+                }
                 return true;
         case OP_SLEEP:
                 if (prefix->user)
@@ -557,6 +559,8 @@ static void judge_dropped(struct world_prefix *prefix)
         if (prefix->count + dropped < count || (prefix->count + dropped > count && !spec()->joins))
                 model_fail("%u changes, of which %u were given and %lu dropped", count,
                         prefix->count, (unsigned long)dropped);
+        if (dropped && spec()->roomy && prefix->given_first)
+                model_fail("dropped where there was room behind what was given");
         if (dropped && count <= PREFIX_ROOM && !is_pressed() && !spec()->joins)
                 model_fail("dropped where there was room");
 }

@@ -101,6 +101,7 @@ struct world_prefix {
         struct sb_watch *user;         /* its last change is held by its thread's watch's guard */
         bool within;                   /* of keys that begin as @key does; else of all */
         bool drops;                    /* it has room for PREFIX_ROOM */
+        uint32_t given_first;          /* by looks that take one change */
         bool idle;                     /* the last look found nothing */
         bool told;                     /* the next one takes a cut, whatever hints say */
         enum world_key key;

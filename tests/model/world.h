@@ -255,6 +255,7 @@ struct world_spec {
         /* A queue begins beside writers, after the cut of WAY_PAST where there is one: it may count
          * a change that was on its way then. */
         bool joins;
+        bool roomy; /* where its first look gives something, a queue has room for what comes then */
         /* What came since: a, b, c: the key is set; A: it is deleted; s: the stable cut is raised;
          * w: memory work; k: a sweep is asked for, so that what a write leaves is looked at; x: the
          * cut of WAY_PAST is taken; r: the watches of prefixes read all; u: those of threads that
