@@ -27,6 +27,7 @@
 #include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-bytes.h"
 #include "ring/wal/wal-file.h"
+#include "ring/wal/wal-whole.h"
 
 #define READINGS_MAX 50
 #define BATCHES_MIN  64
@@ -36,7 +37,7 @@
 struct logged_count {
         struct cli_logged *logged;
         struct cli_progress progress;
-        uint64_t passed;   /* the last batch that is passed over; 0: none is */
+        struct sb_wal_whole whole;
         uint32_t last_len; /* of the key before; 0: there is none */
         unsigned char last[SB_WAL_ENTRY_KEY_MAX];
 };
@@ -49,9 +50,7 @@ static int logged_begin(void *context, const struct sb_wal_batch *batch, bool *r
         struct cli_logged_batch *batches;
 
         (void)ret_skip;
-        if (logged->batch_count &&
-                logged->batches[logged->batch_count - 1].sequence + 1 != batch->sequence)
-                count->passed = batch->sequence - 1;
+        sb_wal_whole_begin(&count->whole, batch);
         if (logged->batch_count == logged->batch_room) {
                 batches = mi_realloc(logged->batches, room * sizeof(*batches));
                 if (!batches)
@@ -71,19 +70,15 @@ static int logged_entry(void *context, const struct sb_wal_entry *entry)
         struct cli_logged *logged = count->logged;
         struct cli_logged_batch *batch = &logged->batches[logged->batch_count];
         uint64_t bytes = sb_wal_entry_size(entry->key_len, entry->value_len);
+        int r = sb_wal_whole_take(&count->whole, entry);
 
+        if (count->whole.said)
+                batch->since = count->whole.said;
         batch->entries++;
         batch->bytes += bytes;
         logged->sum.bytes += bytes;
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE)
-                batch->since = batch->sequence;
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
-                if (!entry->rev || entry->rev > batch->sequence)
-                        return -EBADMSG;
-                /* Not of a copy of which pieces are passed over. */
-                if (entry->rev > count->passed)
-                        batch->since = entry->rev;
-        }
+        if (r)
+                return r;
         if (entry->key_len && (entry->key_len != count->last_len ||
                                       memcmp(entry->key, count->last, entry->key_len) != 0)) {
                 batch->keys++;
@@ -106,8 +101,7 @@ static int logged_end(void *context, const struct sb_wal_batch *batch)
         logged->sum.cut = last->cut;
         logged->sum.realtime_ns = last->realtime_ns;
         logged->sum.entries += last->entries;
-        if (last->since >= logged->batches[0].sequence)
-                logged->sum.since = last->since;
+        logged->sum.since = count->whole.since;
         return 0;
 }
 
@@ -118,6 +112,26 @@ static void logged_spoil(struct cli_logged *logged, uint64_t file, const char *w
         logged->end.file = file;
         logged->end.offset = 0;
         logged->end.what = what;
+}
+
+/* What is whole by itself is damaged where it does not have the whole bus. The first batch of a bus
+ * has it; a later one where the log has begun anew. While agentd begins it anew, there may be no
+ * batch for a moment. */
+static void logged_ask_whole(struct cli_logged *logged, const struct sb_wal_whole *whole)
+{
+        const bool in_front = logged->first_file > 1;
+        const uint64_t file = in_front ? logged->first_file - 1 : 1;
+
+        if (!logged->batch_count && !logged->supervisor &&
+                !sb_wal_whole_begins(whole, &logged->end))
+                logged_spoil(logged, file,
+                        in_front ? "the file is missing, and no batch is behind it"
+                                 : "batches were before the first file, and none is in it");
+        else if (logged->batch_count && !logged->sum.since)
+                logged_spoil(logged, file,
+                        in_front ? "the file is missing, and what is behind it does not have the "
+                                   "whole bus"
+                                 : "no batch has the whole bus, and the first one of each log has");
 }
 
 /* Count what is in the batches. Return: 0, -ESTALE, -errno. */
@@ -142,13 +156,8 @@ static int logged_count(struct cli_logged *logged)
                         "written it");
         else if (r)
                 return r;
-        /* The first batch of a bus has it; a later one where the log has begun anew. */
-        if (logged->batch_count && !logged->sum.since && logged->end.ending <= SB_WAL_TORN)
-                logged_spoil(logged, logged->first_file > 1 ? logged->first_file - 1 : 1,
-                        logged->first_file > 1
-                                ? "the file is missing, and what is behind it does not have the "
-                                  "whole bus"
-                                : "no batch has the whole bus, and the first one of each log has");
+        if (logged->end.ending <= SB_WAL_TORN)
+                logged_ask_whole(logged, &count.whole);
         return 0;
 }
 

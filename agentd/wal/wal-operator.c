@@ -74,6 +74,66 @@ bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory
         return found;
 }
 
+void sb_wal_operator_say_damaged(
+        const struct sb_config *config, const struct sb_wal_end *end, bool is_whole)
+{
+        const char *directory = config->place.directory;
+        char name[SB_WAL_FILE_NAME_MAX], size_text[32], word[SB_PLACE_WORD_MAX];
+
+        sb_wal_file_name(end->file, name);
+        if (!end->cut)
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ", in its first batch: %s. Nothing of it can be brought back; bring the "
+                       "file back, or a backup; nothing is done",
+                        directory, name, end->offset, end->what);
+        else if (!is_whole)
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ": %s. What it has before does not have the whole bus, so there is no cut "
+                       "to go on from: bring the files back, or a backup; nothing is done",
+                        directory, name, end->offset, end->what);
+        else
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ": %s. This is no power failure, so nothing is done. What it has before is "
+                       "whole up to cut %" PRIu64 "; to go on from there, and lose what came "
+                       "later: `agentd -b %s --size %s --durability %s --recover-to %" PRIu64 "`",
+                        directory, name, end->offset, end->what, end->cut,
+                        sb_place_word(directory, word),
+                        sb_config_size_words(config->size, size_text),
+                        config->mode == SB_LOG_STRICT ? "strict" : "batched", end->cut);
+}
+
+void sb_wal_operator_say_headless(const struct sb_config *config, const struct sb_wal_end *end)
+{
+        const char *directory = config->place.directory;
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(end->passed_file, name);
+        if (config->recover_to && config->recover_to <= end->cut && end->first_sequence)
+                sb_log("the log in %s does not go back to cut %" PRIu64
+                       ": it begins with batch %" PRIu64
+                       ", and the whole bus is in it later only; a backup may. Nothing is done",
+                        directory, config->recover_to, end->first_sequence);
+        else if (config->recover_to && config->recover_to <= end->cut)
+                sb_log("the log in %s does not go back to cut %" PRIu64
+                       ": it has no batch; a backup may. Nothing is done",
+                        directory, config->recover_to);
+        else if (end->passed)
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ", in the only copy of the bus that it has: bring the file back, or a "
+                       "backup; nothing is done",
+                        directory, name, end->passed_offset);
+        else if (end->first_sequence)
+                sb_log("the log in %s begins with batch %" PRIu64
+                       ", and does not have the whole bus from there on: files are missing in "
+                       "front. Bring them back, or a backup; nothing is done",
+                        directory, end->first_sequence);
+        else
+                sb_log("the log in %s has no batch, and its first file says that batch %" PRIu64
+                       " was before it: files are missing in front. Bring them back, or a backup; "
+                       "nothing is done",
+                        directory, end->sequence);
+}
+
 void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r)
 {
         /* A value may have a quarter of the bus, and a tiny bus has shorter keys. */

@@ -1,7 +1,8 @@
 /*
- * What a start says to an operator about a command that did not do what it was meant to: a
- * --recover-to that names a cut which the log does not have, a restore-from that was killed, a
- * --size that is too small. None is damage: without a line the bus would look as if all were well.
+ * What a start says to an operator about a log that it does not bring back, and what to do then;
+ * and about a command that did not do what it was meant to: a --recover-to that names a cut which
+ * the log does not have, a restore-from that was killed, a --size that is too small. Without a line
+ * the bus would look as if all were well.
  */
 #ifndef SB_WAL_OPERATOR_H
 #define SB_WAL_OPERATOR_H
@@ -20,6 +21,13 @@ void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last
 /* Whether a directory without a log has what a killed restore-from, or a backup into it, left: that
  * is said. An empty bus there would keep the next restore-from out. */
 bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd);
+
+/* The log is damaged, and nothing is done. @is_whole: what it has before that has the whole bus, so
+ * one can go on from its last cut. */
+void sb_wal_operator_say_damaged(
+        const struct sb_config *config, const struct sb_wal_end *end, bool is_whole);
+/* What the log has does not have the whole bus, for something is missing before it. */
+void sb_wal_operator_say_headless(const struct sb_config *config, const struct sb_wal_end *end);
 
 /* What a start says when a log cannot be brought back, at batch @sequence, with -errno; when the
  * segment is larger than --size; and of a log that another program, machine or bus has written, or

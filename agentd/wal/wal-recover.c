@@ -18,6 +18,7 @@
 #include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-file.h"
 #include "ring/wal/wal-reader.h"
+#include "ring/wal/wal-whole.h"
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
@@ -52,14 +53,13 @@ struct wal_recover {
         struct sb_wal_end damage; /* where the log is damaged, if it is */
         uint64_t last;            /* the batch up to which is loaded, and its cut */
         uint64_t cut, last_cut;   /* before that is known: what it may be; and what was met of it */
-        /* Entries before this one count no more: it says that the log begins anew. */
-        uint64_t whole_sequence, whole_entry;
+        struct sb_wal_whole whole; /* what the batches up to the cut say */
         struct wal_recover_word last_words[2];
         uint64_t own_first, own_last; /* batches with the bus's own keys; 0: there are none */
         uint64_t above;               /* the cut before the first batch that counts */
-        uint64_t passed;              /* the last batch that is passed over; 0: none is */
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         bool goes_back, has_rest;     /* the log ends earlier from here on; or begins later */
+        bool is_whole;                /* of a damaged log: what is before the damage has the bus */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns, begun_ns, said_ns;
         uint64_t last_ns; /* realtime of the cut */
@@ -91,8 +91,7 @@ static int wal_recover_begin_any(void *context, const struct sb_wal_batch *batch
 {
         struct wal_recover *recover = context;
 
-        if (recover->sequence && batch->sequence != recover->sequence + 1)
-                recover->passed = batch->sequence - 1;
+        sb_wal_whole_begin(&recover->whole, batch);
         recover->sequence = batch->sequence;
         recover->entry = 0;
         *ret_skip = batch->cut > recover->cut;
@@ -129,21 +128,7 @@ static int wal_recover_find(void *context, const struct sb_wal_entry *entry)
         }
         if (entry->kind == SB_WAL_WORD)
                 wal_recover_note_word(recover, entry);
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE) {
-                recover->whole_sequence = recover->sequence;
-                recover->whole_entry = recover->entry;
-        }
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
-                if (!entry->rev || entry->rev > recover->sequence)
-                        return -EBADMSG;
-                /* A copy of which pieces are passed over is none: the one before it is taken. Fault
-                 * PIECES_MISSED: it is one. */
-                if (entry->rev > recover->passed || SB_FAULT(PIECES_MISSED)) {
-                        recover->whole_sequence = entry->rev;
-                        recover->whole_entry = 0;
-                }
-        }
-        return 0;
+        return sb_wal_whole_take(&recover->whole, entry);
 }
 
 /* The words that count: where the last entry of one does not, none does. */
@@ -155,9 +140,9 @@ static void wal_recover_take_words(struct wal_recover *recover)
         for (uint32_t i = 0; i < 2; i++) {
                 const struct wal_recover_word *word = &recover->last_words[i];
 
-                if (word->sequence > recover->whole_sequence ||
-                        (word->sequence && word->sequence == recover->whole_sequence &&
-                                word->entry > recover->whole_entry))
+                if (word->sequence > recover->whole.since ||
+                        (word->sequence && word->sequence == recover->whole.since &&
+                                word->entry > recover->whole.since_entry))
                         *takers[i] = word->rev;
         }
 }
@@ -166,7 +151,7 @@ static void wal_recover_take_words(struct wal_recover *recover)
 
 static bool wal_recover_counts(const struct wal_recover *recover, uint64_t sequence)
 {
-        return sequence >= recover->whole_sequence && sequence <= recover->last;
+        return sequence >= recover->whole.since && sequence <= recover->last;
 }
 
 static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
@@ -176,7 +161,7 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->sequence = batch->sequence;
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
-        if (batch->sequence == recover->whole_sequence)
+        if (batch->sequence == recover->whole.since)
                 recover->above = batch->previous_cut - (batch->cut == batch->previous_cut);
         *ret_skip = !wal_recover_counts(recover, batch->sequence) ||
                     (!recover->load.cut && (batch->sequence < recover->own_first ||
@@ -218,8 +203,8 @@ static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
 {
         struct wal_recover *recover = context;
 
-        if (++recover->entry <= recover->whole_entry &&
-                recover->sequence == recover->whole_sequence)
+        if (++recover->entry <= recover->whole.since_entry &&
+                recover->sequence == recover->whole.since)
                 return 0;
         if (recover->load.cut) {
                 recover->entries++;
@@ -398,30 +383,16 @@ static int wal_recover_make(struct wal_recover *recover, int directory_fd, struc
 static bool wal_recover_takes_damage(const struct wal_recover *recover)
 {
         const struct sb_wal_end *end = recover->end;
-        char name[SB_WAL_FILE_NAME_MAX], size_text[32], word[SB_PLACE_WORD_MAX];
+        char name[SB_WAL_FILE_NAME_MAX];
 
-        sb_wal_file_name(end->file, name);
         if (recover->config->recover_to && recover->config->recover_to <= end->cut) {
+                sb_wal_file_name(end->file, name);
                 sb_log("the log is damaged in %s at byte %" PRIu64
                        " (%s): what it has up to cut %" PRIu64 " is brought back",
                         name, end->offset, end->what, recover->config->recover_to);
                 return true;
         }
-        if (!end->cut) {
-                sb_log("the log in %s is damaged in %s at byte %" PRIu64
-                       ", in its first batch: %s. Nothing of it can be brought back; bring the "
-                       "file back, or a backup; nothing is done",
-                        recover->config->place.directory, name, end->offset, end->what);
-                return false;
-        }
-        sb_log("the log in %s is damaged in %s at byte %" PRIu64
-               ": %s. This is no power failure, so nothing is done. What it has before is whole up "
-               "to cut %" PRIu64 "; to go on from there, and lose what came later: `agentd -b %s "
-               "--size %s --durability %s --recover-to %" PRIu64 "`",
-                recover->config->place.directory, name, end->offset, end->what, end->cut,
-                sb_place_word(recover->config->place.directory, word),
-                sb_config_size_words(recover->config->size, size_text),
-                recover->config->mode == SB_LOG_STRICT ? "strict" : "batched", end->cut);
+        sb_wal_operator_say_damaged(recover->config, end, recover->is_whole);
         return false;
 }
 
@@ -431,19 +402,23 @@ static bool wal_recover_takes_damage(const struct wal_recover *recover)
 static int wal_recover_pass_damage(struct wal_recover *recover)
 {
         const struct sb_wal_end *damage = &recover->damage;
+        struct sb_wal_whole whole;
         char name[SB_WAL_FILE_NAME_MAX];
         int r;
 
         recover->damage = *recover->end;
         if (damage->ending != SB_WAL_DAMAGED || recover->config->mode == SB_LOG_NONE ||
-                SB_FAULT(FRONT_NEEDED) ||
                 (recover->config->recover_to && recover->config->recover_to <= damage->cut))
                 return 0;
-        r = sb_wal_behind(recover->reader);
+        r = sb_wal_whole_look(recover->reader, &whole);
+        recover->is_whole = !r && sb_wal_whole_begins(&whole, recover->end);
+        if (!r || r == -ENODATA)
+                r = SB_FAULT(FRONT_NEEDED) ? -ENODATA : sb_wal_behind(recover->reader);
         if (r == -ENODATA)
                 recover->end = damage; /* which is not taken */
         if (r)
                 return r == -ENODATA ? 0 : r;
+        recover->is_whole = true;
         if (sb_wal_reader_first_file(recover->reader) > damage->file)
                 recover->first_file = sb_wal_reader_first_file(recover->reader);
         sb_wal_file_name(damage->file, name);
@@ -484,33 +459,9 @@ static bool wal_recover_takes(const struct wal_recover *recover)
  * the first one of a finished copy. Fault RECOVER_HEADLESS: not asked. */
 static bool wal_recover_begins(const struct wal_recover *recover)
 {
-        const struct sb_wal_end *end = recover->end;
-        char name[SB_WAL_FILE_NAME_MAX];
-
-        if (!recover->last || end->first_sequence <= 1 ||
-                (recover->whole_sequence && recover->whole_sequence >= end->first_sequence) ||
-                SB_FAULT(RECOVER_HEADLESS))
+        if (sb_wal_whole_begins(&recover->whole, recover->end) || SB_FAULT(RECOVER_HEADLESS))
                 return true;
-        if (recover->config->recover_to) {
-                sb_log("the log in %s does not go back to cut %" PRIu64
-                       ": it begins with batch %" PRIu64
-                       ", and the whole bus is in it later only; a backup may. Nothing is done",
-                        recover->config->place.directory, recover->config->recover_to,
-                        end->first_sequence);
-                return false;
-        }
-        if (recover->passed) {
-                sb_wal_file_name(end->passed_file, name);
-                sb_log("the log in %s is damaged in %s at byte %" PRIu64
-                       ", in the only copy of the bus that it has: bring the file back, or a "
-                       "backup; nothing is done",
-                        recover->config->place.directory, name, end->passed_offset);
-                return false;
-        }
-        sb_log("the log in %s begins with batch %" PRIu64
-               ", and does not have the whole bus from there on: files are missing in front. Bring "
-               "them back, or a backup; nothing is done",
-                recover->config->place.directory, end->first_sequence);
+        sb_wal_operator_say_headless(recover->config, recover->end);
         return false;
 }
 
@@ -629,7 +580,7 @@ static void wal_recover_say_done(
 {
         uint64_t now = sb_os_linux.realtime_ns(sb_os_linux.context);
         uint64_t ago = now > recover->last_ns ? now - recover->last_ns : 0;
-        uint64_t first = recover->whole_sequence ? recover->whole_sequence : 1;
+        uint64_t first = recover->whole.since ? recover->whole.since : 1;
         uint64_t first_file = 0, last_file = 0;
         time_t seconds = (time_t)(recover->last_ns / SECOND_NS);
         char time[32] = "a time that is not known";

@@ -4,58 +4,12 @@
 #include <errno.h>
 #include <stdbool.h>
 
-/* From which batch on the log says all that there is; 0: none that was read says so. */
-struct wal_behind_look {
-        uint64_t sequence, whole_sequence;
-        uint64_t passed; /* the last batch that was passed over; 0: none was */
-};
-
-static int wal_behind_begin(void *context, const struct sb_wal_batch *batch, bool *ret_skip)
-{
-        struct wal_behind_look *look = context;
-
-        if (look->sequence && batch->sequence != look->sequence + 1)
-                look->passed = batch->sequence - 1;
-        look->sequence = batch->sequence;
-        *ret_skip = false;
-        return 0;
-}
-
-static int wal_behind_entry(void *context, const struct sb_wal_entry *entry)
-{
-        struct wal_behind_look *look = context;
-
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_WHOLE)
-                look->whole_sequence = look->sequence;
-        if (entry->kind == SB_WAL_WORD && entry->which == SB_WAL_WORD_SINCE) {
-                if (!entry->rev || entry->rev > look->sequence)
-                        return -EBADMSG;
-                if (entry->rev > look->passed)
-                        look->whole_sequence = entry->rev;
-        }
-        return 0;
-}
-
-/* Return: 0: the reader has the whole bus; -ENODATA; -errno. */
-static int wal_behind_look(struct sb_wal_reader *reader)
-{
-        static const struct sb_wal_visitor visitor = {
-                .begin = wal_behind_begin, .entry = wal_behind_entry};
-        const struct sb_wal_end *end = sb_wal_reader_end(reader);
-        struct wal_behind_look look = {0};
-        int r;
-
-        if (end->ending > SB_WAL_DAMAGED || !end->first_sequence)
-                return -ENODATA;
-        r = sb_wal_reader_visit(reader, &visitor, &look);
-        if (r) /* entries that no agentd brings back are further damage */
-                return r == -EBADMSG || r == -EPROTONOSUPPORT ? -ENODATA : r;
-        return look.whole_sequence >= end->first_sequence ? 0 : -ENODATA;
-}
+#include "ring/wal/wal-whole.h"
 
 int sb_wal_behind(struct sb_wal_reader *reader)
 {
         struct sb_wal_end damage = *sb_wal_reader_end(reader), before_whole = {0};
+        struct sb_wal_whole whole;
         bool found = false;
         int r;
 
@@ -64,7 +18,9 @@ int sb_wal_behind(struct sb_wal_reader *reader)
                 r = sb_wal_reader_go_behind(reader, &damage);
                 if (r == -ENODATA)
                         break;
-                r = r ? r : wal_behind_look(reader);
+                r = r ? r : sb_wal_whole_look(reader, &whole);
+                if (!r && !whole.since)
+                        r = -ENODATA;
                 if (r && r != -ENODATA)
                         return r;
                 if (!r)

@@ -170,6 +170,31 @@ static void test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged(void)
         CHECK(!strstr(cli_logged_advice(&logged), "--recover-to"));
 }
 
+static void test_a_log_without_a_batch_is_whole_only_if_none_was_before_it(void)
+{
+        struct sb_wal_file file = {
+                .salt = SALT, .number = 1, .first_sequence = 1, .size = SIZE, .id = "id"};
+
+        begin(SB_WAL_WORD_WHOLE);
+        memset(forged + SB_WAL_BLOCK, 0, SIZE - SB_WAL_BLOCK);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_CLEAN);
+        file.first_sequence = 3;
+        file.previous_cut = file.reaches_cut = 20;
+        sb_wal_file_encode(&file, forged);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
+        CHECK(strstr(cli_logged_words(&logged), "batches were before the first file"));
+        CHECK(strstr(cli_logged_advice(&logged), "no cut to go on from"));
+        CHECK(!strstr(cli_logged_advice(&logged), "--recover-to"));
+        /* The same, where the batch that comes next is torn. */
+        add_version("key", 1);
+        put_batch(3, SB_WAL_BLOCK);
+        forged[SB_WAL_BLOCK + 100] ^= 1;
+        CHECK_EQ(look(), 0);
+        CHECK(logged.end.ending == SB_WAL_DAMAGED && !cli_logged_is_good(&logged));
+}
+
 static void test_a_copy_says_from_which_batch_on_the_log_counts(void)
 {
         static const uint64_t wrong[] = {0, 3, UINT64_MAX};
@@ -347,6 +372,7 @@ int main(int argc, char **argv)
         RUN(test_versions_of_one_key_that_stand_together_count_once);
         RUN(test_entries_that_recovery_refuses_are_damage_under_a_right_checksum);
         RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
+        RUN(test_a_log_without_a_batch_is_whole_only_if_none_was_before_it);
         RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
         RUN(test_damage_before_the_whole_bus_costs_nothing);
         RUN(test_of_two_damages_the_last_whole_part_counts);

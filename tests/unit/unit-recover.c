@@ -1,9 +1,13 @@
 /*
  * Recovery (agentd/wal/wal-recover.h) from logs whose batches are written by hand: which entries of
- * a batch count, and for what. Logs that are changed at random: tests/fuzz/fuzz-log.c.
+ * a batch count, and for what; and which logs are refused, for files of them are missing. Logs that
+ * are changed at random: tests/fuzz/fuzz-log.c.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agentd/wal/wal-backend.h"
 #include "agentd/wal/wal-writer.h"
@@ -15,24 +19,29 @@
 #define FLOOR     7u /* words of the bus */
 #define FORGOTTEN 5u
 #define BUCKETS   64u
+#define FILE_SIZE (64u << 10)
+#define NAME_1    "wal-0000000000000001"
+#define NAME_2    "wal-0000000000000002"
+#define NAME_3    "wal-0000000000000003"
 
 static char path[64];
 static int dir = -1;
 static struct sb_wal_io io;
+static struct sb_wal_writer_options options;
 static struct sb_wal_writer *writer;
-static uint64_t clock;
+static uint64_t clock; /* the cut of the last batch */
 
 /* ---- logs ---- */
 
 static bool begin_log(void)
 {
-        struct sb_wal_writer_options options = {.io = &io,
-                .id = "the bus's number",
-                .hash_seed = 77,
-                .file_size = 64u << 10,
-                .payload_max = 4000};
         const char *reason;
 
+        options = (struct sb_wal_writer_options){.io = &io,
+                .id = "the bus's number",
+                .hash_seed = 77,
+                .file_size = FILE_SIZE,
+                .payload_max = 4000};
         clock = 10;
         dir = scratch_make(path, sizeof(path));
         options.directory_fd = dir;
@@ -57,6 +66,8 @@ static bool begin_batch(void)
 static bool end_batch(void)
 {
         clock += 10;
+        options.sequence++;
+        options.cut = clock;
         return !sb_wal_writer_end(writer);
 }
 
@@ -102,6 +113,67 @@ static bool write_whole(uint32_t keys)
                add_words() && end_batch();
 }
 
+/* A log of so many files, with a batch in each: the first one has the whole bus, at cut 20, and the
+ * others have changes up to cuts 30, 40 and so on. */
+static bool write_files(uint32_t count)
+{
+        bool written = begin_log() && write_whole(3);
+
+        for (uint32_t i = 1; i < count && written; i++) {
+                sb_wal_writer_close(writer);
+                written = !sb_wal_writer_open(&options, &writer) && begin_batch() && add_words() &&
+                          end_batch();
+        }
+        sb_wal_writer_close(writer);
+        sb_wal_backend_close(&io);
+        return written;
+}
+
+/* Leaves the file its header alone; @size: of the file then. */
+static bool empty_file(const char *name, off_t size)
+{
+        int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
+        bool emptied = fd >= 0 && !ftruncate(fd, SB_WAL_BLOCK) && !ftruncate(fd, size);
+
+        close(fd);
+        return emptied;
+}
+
+/* Changes one byte. */
+static bool change_file(const char *name, off_t offset)
+{
+        int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
+        char byte = 0;
+        bool changed = fd >= 0 && pread(fd, &byte, 1, offset) == 1;
+
+        byte ^= 1;
+        changed = changed && pwrite(fd, &byte, 1, offset) == 1;
+        close(fd);
+        return changed;
+}
+
+/* Whether the start that goes back to that cut (0: that does not) is refused, in these words; and
+ * names a cut to go back to only where it is @offered. */
+static bool refuses(uint64_t recover_to, const char *words, uint64_t offered)
+{
+        struct log_loaded loaded;
+        char offer[64];
+
+        snprintf(offer, sizeof(offer), "--recover-to %ju`", (uintmax_t)offered);
+        log_load(dir, recover_to, false, &loaded);
+        return loaded.result && strstr(loaded.said, words) &&
+               (offered ? !!strstr(loaded.said, offer) : !strstr(loaded.said, "--recover-to"));
+}
+
+/* Whether a start brings back so many keys. */
+static bool brings_back(uint64_t keys)
+{
+        struct log_loaded loaded;
+
+        log_load(dir, 0, false, &loaded);
+        return !loaded.result && loaded.keys == keys;
+}
+
 static void test_a_batch_that_is_the_whole_bus_counts_alone_and_whole(void)
 {
         struct log_loaded alone, behind;
@@ -133,10 +205,58 @@ static void test_a_floor_of_a_bucket_is_no_word_of_the_bus(void)
         CHECK_EQ(loaded.forgotten, FORGOTTEN);
 }
 
+/* What is there before the first batch of a new log, and nothing else. */
+static void test_a_log_without_a_batch_is_new_only_if_none_was_before_it(void)
+{
+        static const char missing[] = "files are missing in front";
+
+        CHECK(write_files(1) && empty_file(NAME_1, FILE_SIZE) && brings_back(0));
+        scratch_remove(dir, path);
+        /* The power failed between the name of the second file and its first batch. */
+        CHECK(write_files(2) && empty_file(NAME_2, FILE_SIZE) && brings_back(3));
+        CHECK(!unlinkat(dir, NAME_1, 0));
+        CHECK(refuses(0, missing, 0));
+        CHECK(refuses(20, "does not go back to cut 20", 0));
+        CHECK(refuses(1000, missing, 0));
+        scratch_remove(dir, path);
+        /* Or within that batch. */
+        CHECK(write_files(2) && change_file(NAME_2, SB_WAL_BLOCK + 100) && brings_back(3));
+        CHECK(!unlinkat(dir, NAME_1, 0));
+        CHECK(refuses(0, missing, 0));
+        scratch_remove(dir, path);
+}
+
+static void test_no_cut_is_named_to_which_the_next_start_would_not_go_back(void)
+{
+        static const char none[] = "no cut to go on from";
+
+        /* A file that ends behind its header, whatever cut that names as the one before it. */
+        CHECK(write_files(2) && empty_file(NAME_2, SB_WAL_BLOCK));
+        CHECK(refuses(0, "the file is shorter", 20));
+        CHECK(!unlinkat(dir, NAME_1, 0));
+        CHECK(refuses(0, none, 0));
+        CHECK(refuses(20, "does not go back to cut 20", 0));
+        scratch_remove(dir, path);
+        /* Whole batches before the damage, and the bus is in none of them. */
+        CHECK(write_files(3) && change_file(NAME_3, 100));
+        CHECK(refuses(0, "header is bad", 30));
+        CHECK(!unlinkat(dir, NAME_1, 0));
+        CHECK(refuses(0, none, 0));
+        CHECK(refuses(30, "does not go back to cut 30", 0));
+        CHECK(refuses(1000, none, 0));
+        scratch_remove(dir, path);
+        /* Nothing at all before it. */
+        CHECK(write_files(1) && change_file(NAME_1, 100));
+        CHECK(refuses(0, "in its first batch", 0));
+        scratch_remove(dir, path);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_batch_that_is_the_whole_bus_counts_alone_and_whole);
         RUN(test_a_floor_of_a_bucket_is_no_word_of_the_bus);
+        RUN(test_a_log_without_a_batch_is_new_only_if_none_was_before_it);
+        RUN(test_no_cut_is_named_to_which_the_next_start_would_not_go_back);
         return test_end();
 }
