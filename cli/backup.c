@@ -237,6 +237,9 @@ static int backup_read(struct backup *backup, const char *name)
         }
         if (logged->files == 0 || logged->batch_count == 0)
                 return backup_say_empty(backup);
+        if (cli_logged_costs_nothing(logged))
+                cli_say("%s: %s is damaged, and taken all the same, as by agentd: %s",
+                        backup->command, logged->directory, cli_logged_passed_words(logged));
         if (logged->supervisor && strcmp(backup->command, "backup") != 0)
                 cli_say("%s: %s serves %s: what it has on the disk by now is taken. "
                         "`agentctl -b %s backup FILE` has all that was written before it, too",

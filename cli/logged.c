@@ -466,6 +466,21 @@ bool cli_logged_is_good(const struct cli_logged *logged)
         return logged->end.ending <= SB_WAL_TORN;
 }
 
+const char *cli_logged_passed_words(const struct cli_logged *logged)
+{
+        static char words[PATH_MAX + 256];
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(logged->end.passed_file, name);
+        snprintf(words, sizeof(words),
+                "%s, at byte %" PRIu64 ": %" PRIu64
+                " batch%s with pieces of a copy of the bus alone. That costs nothing: all "
+                "changes are there, and the copy before it. Look for what did it",
+                logged->single ? logged->directory : name, logged->end.passed_offset,
+                logged->end.passed, logged->end.passed == 1 ? "" : "es");
+        return words;
+}
+
 const char *cli_logged_words(const struct cli_logged *logged)
 {
         static char words[PATH_MAX + 256];

@@ -62,6 +62,8 @@ const char *cli_logged_state(const struct cli_logged *logged);
 /* Whether it is damaged, but where it has pieces of a copy of the bus alone, which agentd passes
  * over. */
 bool cli_logged_costs_nothing(const struct cli_logged *logged);
+/* Where that is, and what it costs. Static text, until the next call. */
+const char *cli_logged_passed_words(const struct cli_logged *logged);
 /* Whether agentd takes the log as it is: it is whole or torn, but for such pieces. */
 bool cli_logged_is_good(const struct cli_logged *logged);
 /* Where agentd takes a damaged log as if it began behind the damage: so does @logged from here on.

@@ -71,28 +71,12 @@ static void verify_print_batches(const struct cli_logged *logged, const char *be
                 cli_time_words(sum->realtime_ns, time));
 }
 
-/* What is passed over, and what that costs. */
-static const char *verify_passed_words(const struct cli_logged *logged)
-{
-        static char words[PATH_MAX + 256];
-        char name[SB_WAL_FILE_NAME_MAX];
-
-        sb_wal_file_name(logged->end.passed_file, name);
-        snprintf(words, sizeof(words),
-                "%s, at byte %" PRIu64 ": %" PRIu64
-                " batch%s with pieces of a copy of the bus alone. That costs nothing: all "
-                "changes are there, and the copy before it. Look for what did it",
-                logged->single ? logged->directory : name, logged->end.passed_offset,
-                logged->end.passed, logged->end.passed == 1 ? "" : "es");
-        return words;
-}
-
 static void verify_print_log(struct cli_logged *logged)
 {
         const char *state = cli_logged_state(logged), *advice = cli_logged_advice(logged);
 
         if (cli_logged_costs_nothing(logged)) {
-                verify_print("damaged: %s", verify_passed_words(logged));
+                verify_print("damaged: %s", cli_logged_passed_words(logged));
                 verify_print_batches(logged, "without it: ");
                 return;
         }
@@ -134,7 +118,7 @@ static void verify_print_log_json(struct cli_logged *logged)
                 cli_json_text("file", name);
                 cli_json_number("byte", end->passed_offset);
                 cli_json_number("passed_over", end->passed);
-                cli_json_text("why", verify_passed_words(logged));
+                cli_json_text("why", cli_logged_passed_words(logged));
         } else if (end->file != 0 && !logged->single) {
                 sb_wal_file_name(end->file, name);
                 cli_json_text("file", name);
