@@ -198,7 +198,9 @@ static int log_begin(void *context, const struct sb_wal_batch *batch, bool *ret_
         *ret_skip = batch->sequence < log->logged.batches[begin].sequence;
         if (*ret_skip)
                 return 0;
-        log->index = batch->sequence - log->logged.batches[0].sequence;
+        /* No sum: what is passed over is not listed. */
+        while (log->index + 1 < end && log->logged.batches[log->index].sequence < batch->sequence)
+                log->index++;
         log_print_batch(log, &log->logged.batches[log->index]);
         return 0;
 }
@@ -234,6 +236,11 @@ static int log_say_end(const struct log *log)
 {
         const struct cli_logged *logged = &log->logged;
 
+        if (cli_logged_costs_nothing(logged)) {
+                fflush(stdout);
+                cli_say("the log is damaged: %s", cli_logged_passed_words(logged));
+                return CLI_FAILED;
+        }
         if (logged->end.ending == SB_WAL_CLEAN ||
                 (logged->end.ending == SB_WAL_TORN && logged->supervisor))
                 return CLI_DONE;
