@@ -500,7 +500,7 @@ const char *cli_logged_words(const struct cli_logged *logged)
                         cli_bytes_words(end->dropped, bytes), name, end->offset);
                 break;
         case SB_WAL_DAMAGED:
-                if (end->file)
+                if (end->file || end->renamed_from)
                         snprintf(words, sizeof(words), "%s, at byte %" PRIu64 ": %s", name,
                                 end->offset, end->what);
                 else
@@ -547,8 +547,10 @@ static bool logged_is_dump(const char *path)
 static void logged_advise_damaged(const struct cli_logged *logged, char *ret, size_t size)
 {
         const char *directory = logged->directory;
-        char word[SB_PLACE_WORD_MAX];
+        char from[SB_WAL_FILE_NAME_MAX], to[SB_WAL_FILE_NAME_MAX], word[SB_PLACE_WORD_MAX];
 
+        sb_wal_file_name(logged->end.renamed_from, from);
+        sb_wal_file_name(logged->end.renamed_to, to);
         if (logged->is_whole_behind)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it. It "
@@ -562,6 +564,11 @@ static void logged_advise_damaged(const struct cli_logged *logged, char *ret, si
                         "the disk is damaged, but %s still has the bus in its memory: "
                         "save it now, by `agentctl -b %s dump >FILE`, and before agentd ends",
                         cli_agentd(logged->supervisor), sb_place_word(directory, word));
+        else if (logged->end.renamed_from)
+                snprintf(ret, size,
+                        "by its header %s is %s, and no file has that name: rename it back, and "
+                        "nothing is lost",
+                        to, from);
         else if ((logged->sum.since || logged->cut_behind) && !logged->single)
                 snprintf(ret, size,
                         "no power failure leaves this: a disk or a program has changed it, and "

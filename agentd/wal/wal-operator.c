@@ -79,9 +79,17 @@ void sb_wal_operator_say_damaged(
 {
         const char *directory = config->place.directory;
         char name[SB_WAL_FILE_NAME_MAX], size_text[32], word[SB_PLACE_WORD_MAX];
+        char from[SB_WAL_FILE_NAME_MAX], to[SB_WAL_FILE_NAME_MAX];
 
         sb_wal_file_name(end->file, name);
-        if (!end->cut)
+        sb_wal_file_name(end->renamed_from, from);
+        sb_wal_file_name(end->renamed_to, to);
+        if (end->renamed_from)
+                sb_log("the log in %s is damaged in %s at byte %" PRIu64
+                       ": %s. By its header %s is %s, and no file has that name: rename it back, "
+                       "and start agentd again; nothing is done",
+                        directory, name, end->offset, end->what, to, from);
+        else if (!end->cut)
                 sb_log("the log in %s is damaged in %s at byte %" PRIu64
                        ", in its first batch: %s. Nothing of it can be brought back; bring the "
                        "file back, or a backup; nothing is done",

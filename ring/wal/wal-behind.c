@@ -15,6 +15,9 @@ int sb_wal_behind(struct sb_wal_reader *reader)
 
         /* Each damage lies behind the one before. */
         while (damage.ending == SB_WAL_DAMAGED) {
+                /* What comes behind lacks a file that belongs there, and was renamed. */
+                if (damage.renamed_from > damage.renamed_to)
+                        break;
                 r = sb_wal_reader_go_behind(reader, &damage);
                 if (r == -ENODATA)
                         break;

@@ -10,7 +10,8 @@
 
 /* Of a log that is DAMAGED: reads the last part of it that has the whole bus: a copy of the bus
  * begins and ends in it, and it is behind damage, and up to more damage or the log's end without
- * any. Return: 0: the reader has that, and no more of what was before; -ENODATA: there is nothing
+ * any. Where a file was renamed to a lower number, nothing is read behind it, for it is missing
+ * there. Return: 0: the reader has that, and no more of what was before; -ENODATA: there is nothing
  * of that kind, and the reader has nothing of use; -errno. Cost: reads what is behind three times
  * at most. */
 int sb_wal_behind(struct sb_wal_reader *reader);

@@ -27,6 +27,9 @@ struct sb_wal_end {
         const char *what;       /* of damage: a sentence; of what is no file: what it is; static */
         uint64_t passed; /* damaged batches that cost nothing: they have pieces of a copy alone */
         uint64_t passed_file, passed_offset; /* where the first one of them is bad */
+        /* A file of this log that has the number renamed_to, and by its header renamed_from, which
+         * no file has: it was renamed. renamed_from 0: there is none. */
+        uint64_t renamed_from, renamed_to;
         uint32_t version;
         unsigned char id[16]; /* of the bus that the log is of */
         uint64_t hash_seed;

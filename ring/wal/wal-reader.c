@@ -246,6 +246,46 @@ static bool wal_reader_finds_other_kind(
         return end->what;
 }
 
+/* Whether that header is of the same bus as the files that can be read: those before it, or the
+ * first one behind the file @index of the list. */
+static bool wal_reader_is_own(const struct sb_wal_reader *reader, const struct sb_wal_names *names,
+        size_t index, const struct sb_wal_file *file)
+{
+        struct sb_wal_file other;
+        enum sb_wal_header header;
+        uint32_t version;
+        int fd;
+
+        if (reader->file_count)
+                return !memcmp(file->id, reader->end.id, sizeof(file->id));
+        for (size_t i = index + 1; i < names->number_count; i++) {
+                if (sb_wal_cursor_open_number(reader, names->numbers[i], &fd))
+                        continue;
+                header = SB_WAL_HEADER_BAD;
+                (void)sb_wal_file_read_header(fd, &other, &header, &version);
+                close(fd);
+                if (header == SB_WAL_HEADER_GOOD)
+                        return !memcmp(file->id, other.id, sizeof(file->id));
+        }
+        return true;
+}
+
+/* The file @index of the list has another number in its header. Where a file has that name, it is a
+ * copy; where none has, it was renamed. */
+static void wal_reader_note_renamed(struct sb_wal_reader *reader, const struct sb_wal_names *names,
+        size_t index, const struct sb_wal_file *file)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+
+        sb_wal_file_name(file->number, name);
+        if (reader->file_fd >= 0 ||
+                !faccessat(reader->directory_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) ||
+                !wal_reader_is_own(reader, names, index, file))
+                return;
+        reader->end.renamed_from = file->number;
+        reader->end.renamed_to = names->numbers[index];
+}
+
 /* Reads the headers of all files, up to one that cannot be read on from. What the machine keeps in
  * memory of the last file is let go of first, where it can be: after a failed sync that may be
  * something that never came to the disk. Return: 0, -errno. */
@@ -272,6 +312,8 @@ static int wal_reader_take_headers(
                         return r;
                 on = wal_reader_take_header(
                         reader, names->numbers[i], header, &file, status.st_size, id);
+                if (header == SB_WAL_HEADER_GOOD && file.number != names->numbers[i])
+                        wal_reader_note_renamed(reader, names, i, &file);
         }
         return 0;
 }

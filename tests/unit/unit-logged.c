@@ -195,6 +195,20 @@ static void test_a_log_without_a_batch_is_whole_only_if_none_was_before_it(void)
         CHECK(logged.end.ending == SB_WAL_DAMAGED && !cli_logged_is_good(&logged));
 }
 
+static void test_of_a_file_under_another_name_the_right_name_is_said(void)
+{
+        const struct sb_wal_file file = {
+                .salt = SALT, .number = 2, .first_sequence = 1, .size = SIZE, .id = "id"};
+
+        begin(SB_WAL_WORD_WHOLE);
+        sb_wal_file_encode(&file, forged);
+        CHECK_EQ(look(), 0);
+        CHECK_EQ(logged.end.ending, SB_WAL_DAMAGED);
+        CHECK(strstr(cli_logged_words(&logged), "renamed or copied"));
+        CHECK(strstr(cli_logged_advice(&logged),
+                "by its header wal-0000000000000001 is wal-0000000000000002"));
+}
+
 static void test_a_copy_says_from_which_batch_on_the_log_counts(void)
 {
         static const uint64_t wrong[] = {0, 3, UINT64_MAX};
@@ -373,6 +387,7 @@ int main(int argc, char **argv)
         RUN(test_entries_that_recovery_refuses_are_damage_under_a_right_checksum);
         RUN(test_a_log_in_which_no_batch_has_the_whole_bus_is_damaged);
         RUN(test_a_log_without_a_batch_is_whole_only_if_none_was_before_it);
+        RUN(test_of_a_file_under_another_name_the_right_name_is_said);
         RUN(test_a_copy_says_from_which_batch_on_the_log_counts);
         RUN(test_damage_before_the_whole_bus_costs_nothing);
         RUN(test_of_two_damages_the_last_whole_part_counts);

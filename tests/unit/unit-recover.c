@@ -11,6 +11,7 @@
 
 #include "agentd/wal/wal-backend.h"
 #include "agentd/wal/wal-writer.h"
+#include "ring/wal/wal-file.h"
 #include "tests/fuzz/log-loaded.h"
 #include "tests/harness/test.h"
 #include "tests/power/batches.h"
@@ -23,6 +24,8 @@
 #define NAME_1    "wal-0000000000000001"
 #define NAME_2    "wal-0000000000000002"
 #define NAME_3    "wal-0000000000000003"
+#define NAME_0    "wal-0000000000000000"
+#define NAME_5    "wal-0000000000000005"
 
 static char path[64];
 static int dir = -1;
@@ -152,6 +155,23 @@ static bool change_file(const char *name, off_t offset)
         return changed;
 }
 
+/* Has its header name another bus. */
+static bool change_id(const char *name)
+{
+        unsigned char block[SB_WAL_BLOCK];
+        int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
+        bool changed = fd >= 0 && pread(fd, block, sizeof(block), 0) == SB_WAL_BLOCK;
+        struct sb_wal_file file = {0};
+        uint32_t version;
+
+        changed = changed && sb_wal_file_decode(block, &file, &version) == SB_WAL_HEADER_GOOD;
+        file.id[0] ^= 1;
+        sb_wal_file_encode(&file, block);
+        changed = changed && pwrite(fd, block, sizeof(block), 0) == SB_WAL_BLOCK;
+        close(fd);
+        return changed;
+}
+
 /* Whether the start that goes back to that cut (0: that does not) is refused, in these words; and
  * names a cut to go back to only where it is @offered. */
 static bool refuses(uint64_t recover_to, const char *words, uint64_t offered)
@@ -251,6 +271,35 @@ static void test_no_cut_is_named_to_which_the_next_start_would_not_go_back(void)
         scratch_remove(dir, path);
 }
 
+/* Its header says what it was called. */
+static void test_a_file_that_was_renamed_is_to_be_renamed_back_and_nothing_is_lost(void)
+{
+        static const char back[] = "By its header wal-0000000000000005 is wal-0000000000000003",
+                          from_front[] =
+                                  "By its header wal-0000000000000000 is wal-0000000000000003",
+                          from_amid[] = "By its header wal-0000000000000005 is "
+                                        "wal-0000000000000002";
+
+        CHECK(write_files(3) && !renameat(dir, NAME_3, dir, NAME_5));
+        CHECK(refuses(0, back, 0));
+        CHECK(!renameat(dir, NAME_5, dir, NAME_2) && refuses(0, "wal-0000000000000002 is", 0));
+        scratch_remove(dir, path);
+        /* In front of all others, which have the whole bus: but not what is in it. */
+        CHECK(write_files(3) && !renameat(dir, NAME_3, dir, NAME_0));
+        CHECK(refuses(0, from_front, 0));
+        CHECK(!renameat(dir, NAME_0, dir, NAME_3) && brings_back(3));
+        scratch_remove(dir, path);
+        /* The gap that it left is met first. */
+        CHECK(write_files(3) && !renameat(dir, NAME_2, dir, NAME_5));
+        CHECK(refuses(0, from_amid, 0) && refuses(0, "a file is missing", 0));
+        CHECK(!renameat(dir, NAME_5, dir, NAME_2) && brings_back(3));
+        scratch_remove(dir, path);
+        /* One of another bus has no name here. */
+        CHECK(write_files(3) && !renameat(dir, NAME_3, dir, NAME_5) && change_id(NAME_5));
+        CHECK(refuses(0, "it was renamed or copied", 30));
+        scratch_remove(dir, path);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -258,5 +307,6 @@ int main(int argc, char **argv)
         RUN(test_a_floor_of_a_bucket_is_no_word_of_the_bus);
         RUN(test_a_log_without_a_batch_is_new_only_if_none_was_before_it);
         RUN(test_no_cut_is_named_to_which_the_next_start_would_not_go_back);
+        RUN(test_a_file_that_was_renamed_is_to_be_renamed_back_and_nothing_is_lost);
         return test_end();
 }
