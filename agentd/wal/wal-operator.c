@@ -36,6 +36,14 @@ void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last
                         config->recover_to, directory);
 }
 
+void sb_wal_operator_say_gone(const struct sb_config *config)
+{
+        sb_log("there is no log in %s, where an agentd has kept one (" SB_PLACE_WRITER
+               " is there): the bus begins empty. If its files wal-* were not moved away on "
+               "purpose, stop agentd, and bring them back, or a backup",
+                config->place.directory);
+}
+
 /* Whether it is the name under which agentctl writes a file of a log (cli/partial.h). */
 static bool wal_operator_is_partial(const char *name)
 {

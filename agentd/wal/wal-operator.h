@@ -18,6 +18,8 @@ void sb_wal_operator_say_too_old(const struct sb_config *config);
 /* The log ends with @last_cut; 0: there is none. Where the operator asked for a later one, say so:
  * all that there is comes back. */
 void sb_wal_operator_say_unreached(const struct sb_config *config, uint64_t last_cut);
+/* There is no log, and an agentd that was here before kept one. */
+void sb_wal_operator_say_gone(const struct sb_config *config);
 /* Whether a directory without a log has what a killed restore-from, or a backup into it, left: that
  * is said. An empty bus there would keep the next restore-from out. */
 bool sb_wal_operator_finds_partial(const struct sb_config *config, int directory_fd);

@@ -3,6 +3,7 @@
 #include "agentd/wal/wal-recover.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <mimalloc.h>
 #include <string.h>
@@ -599,7 +600,9 @@ static void wal_recover_say_done(
                 wal_recover_left(recover));
 }
 
-static int wal_recover_run(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
+/* @had_log: an agentd was here before that kept a log. */
+static int wal_recover_run(
+        const struct sb_config *config, int directory_fd, bool had_log, struct sb_memory *ret)
 {
         struct wal_recover recover = {.config = config};
         uint64_t begun_ns = sb_os_linux.now_ns(sb_os_linux.context);
@@ -625,6 +628,8 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
                    wal_recover_cut_rest(&recover, directory_fd, ret)) {
                 r = -1;
         } else {
+                if (had_log && !recover.end->hash_seed && !config->recover_to)
+                        sb_wal_operator_say_gone(config);
                 sb_wal_operator_say_unreached(config, recover.end->cut);
                 sb_wal_operator_say_passed(recover.end);
                 if (recover.last)
@@ -637,15 +642,17 @@ static int wal_recover_run(const struct sb_config *config, int directory_fd, str
 int sb_wal_recover(const struct sb_config *config, int directory_fd, struct sb_memory *ret)
 {
         struct sb_config again = *config;
+        bool had_log;
         int lock, r;
 
         if (config->mode == SB_LOG_NONE || SB_FAULT(RECOVER_UNLOCKED))
-                return wal_recover_run(config, directory_fd, ret);
+                return wal_recover_run(config, directory_fd, false, ret);
+        had_log = !faccessat(directory_fd, SB_PLACE_WRITER, F_OK, AT_SYMLINK_NOFOLLOW);
         lock = sb_wal_lock(config->place.directory, directory_fd);
         if (lock < 0)
                 return -1;
         again.recover_to = sb_wal_aside_wanted(directory_fd, config->recover_to);
-        r = wal_recover_run(&again, directory_fd, ret);
+        r = wal_recover_run(&again, directory_fd, had_log, ret);
         close(lock);
         return r;
 }
