@@ -169,10 +169,11 @@ static void engine_look_after_log(struct sb_engine *engine)
 {
         const struct sb_segment *segment = &engine->handle.segment;
         uint64_t now = sb_os_linux.now_ns(sb_os_linux.context);
+        uint32_t slot = sb_durable_slot(segment), generation;
         int r;
 
         if (!sb_durable_is_logged(segment) || engine->log_fd >= 0 || now < engine->log_ns ||
-                sb_roster_state(segment, sb_durable_slot(segment), NULL) != SB_RECORD_FREE)
+                sb_roster_state(segment, slot, NULL) != SB_RECORD_FREE)
                 return;
         engine->log_ns = now + LOG_RETRY_NS;
         r = sb_wal_process_start(engine->supervisor->config, engine->supervisor->directory.fd,
@@ -181,6 +182,9 @@ static void engine_look_after_log(struct sb_engine *engine)
                 engine->log_fd = -1;
                 sb_log("the log cannot be started: %s; it is tried again each second",
                         strerror(-r));
+                /* One that could not be watched has ended, and may have taken the record before. */
+                if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE)
+                        sb_reap_record(&engine->handle, slot, generation);
                 if (!SB_FAULT(UNSTARTED_UNTOLD))
                         sb_durable_tell(segment, (uint32_t)-r);
                 return;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agentd/log.h"
@@ -416,6 +417,7 @@ int sb_wal_process_start(const struct sb_config *config, int directory_fd,
         const struct sb_segment *segment, int *ret_pidfd)
 {
         pid_t parent = getpid(), child = fork();
+        int error;
 
         if (child < 0)
                 return -errno;
@@ -423,8 +425,11 @@ int sb_wal_process_start(const struct sb_config *config, int directory_fd,
                 *ret_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
                 if (*ret_pidfd >= 0)
                         return child;
+                error = errno;
+                /* No event would tell of its end. */
                 (void)kill(child, SIGKILL);
-                return -errno;
+                (void)waitpid(child, NULL, 0);
+                return -error;
         }
         prctl(PR_SET_NAME, "agentd-log");
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
