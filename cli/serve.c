@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -29,6 +30,7 @@
 #define START_WAIT_MS 250
 #define STOP_SAY_MS   1000
 #define STOP_WAIT_MS  30000
+#define STOP_LOOK_MS  2
 
 extern char **environ;
 
@@ -246,16 +248,37 @@ int cli_start(struct cli *cli)
         return cli_code_of(-r);
 }
 
+static bool serve_is_there(pid_t pid)
+{
+        return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+/* No process is known as the supervisor. Return: as below. */
+static int serve_judge_lock(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
+{
+        pid_t pid;
+
+        if (sb_admin_held(cli->bus)) {
+                /* The process that the lock names is no agentd's, unless it wrote that just now. */
+                if (sb_admin_homeless(cli->bus, &pid) == 0 && serve_is_there(pid))
+                        return sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
+                return -EAGAIN;
+        }
+        return -ESRCH;
+}
+
 /* A pidfd of the supervisor, or of that of an agentd which has lost its directory and holds this
- * one. Return: 0; -ESRCH, -ENOENT: there is none; -EAGAIN: it has just ended; -EXDEV: this process
- * cannot see it; -errno. */
+ * one. Return: 0; -ESRCH: there is none; -EAGAIN: it has just ended, or another process is to be
+ * the supervisor soon; -EXDEV: this process cannot see it; -errno. */
 static int serve_open_process(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
 {
         int fd, r = sb_admin_supervisor(cli->bus, ret_pid);
         pid_t again;
 
-        if (r == -ESRCH)
-                return sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
+        if (r == -ESRCH) {
+                r = sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
+                return r == -ESRCH ? serve_judge_lock(cli, ret_pid, ret_fd) : r;
+        }
         if (r != 0)
                 return r;
         if (*ret_pid <= 0)
@@ -363,14 +386,96 @@ static int serve_say_stopped(
         return CLI_FAILED;
 }
 
+static int64_t serve_now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A wait for a supervisor, while agentd has none. */
+struct serve_gap {
+        int64_t began_ms; /* 0: there was one just now */
+        bool said;
+};
+
+/* Behind the death of a supervisor its engine takes the place, and tells no other process of it.
+ * Return: 0, -ETIMEDOUT. */
+static int serve_await_supervisor(struct serve_gap *gap)
+{
+        int64_t now_ms = serve_now_ms();
+
+        if (gap->began_ms == 0)
+                gap->began_ms = now_ms;
+        if (now_ms - gap->began_ms >= STOP_WAIT_MS)
+                return -ETIMEDOUT;
+        if (now_ms - gap->began_ms >= STOP_SAY_MS && !gap->said) {
+                cli_say("waiting for agentd, which has no supervisor now: its engine takes the "
+                        "place of one that was killed, or it just starts. If it goes on: is it "
+                        "stopped? `ps -o pid,stat,args -C agentd-engine` shows it, a stopped one "
+                        "with state T; `kill -CONT` with its pid helps");
+                gap->said = true;
+        }
+        poll(NULL, 0, STOP_LOOK_MS);
+        return 0;
+}
+
+/* The bus is served still. Return: the exit code for that. */
+static int serve_fail_stop(const struct cli *cli, int result, pid_t pid, const char *directory)
+{
+        switch (result) {
+        case -EXDEV:
+                cli_say("%s serves the bus in %s: stop it there, or from outside of this container",
+                        cli_agentd(pid), directory);
+                return CLI_NOT_PERMITTED;
+        case -ETIMEDOUT:
+                cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped, or its "
+                        "agentd-log, or does the disk hang? `kill -CONT` wakes a process that is "
+                        "stopped; `kill -KILL %d` ends agentd without what is not on the disk",
+                        (int)pid, (int)pid);
+                return CLI_TIMED_OUT;
+        default:
+                return cli_fail(cli, directory, result);
+        }
+}
+
+/* More than one process may have to end: when a supervisor is killed, its engine becomes the
+ * supervisor. Return: 0: no process serves the bus any more; an exit code, after a message. */
+static int serve_end_all(struct cli *cli, const char *directory, bool *ret_ended)
+{
+        struct serve_gap gap = {0};
+        int fd = -1, r;
+        pid_t pid = 0;
+
+        for (;;) {
+                r = serve_open_process(cli, &pid, &fd);
+                if (r == -ESRCH || r == -ENOENT)
+                        return 0;
+                if (r == -EAGAIN && serve_await_supervisor(&gap) != 0) {
+                        cli_say("agentd has had no supervisor for 30 seconds, and has not ended: "
+                                "`ps -o pid,stat,args -C agentd-engine` shows its engine; `kill "
+                                "-CONT` wakes one that is stopped (state T)");
+                        return CLI_TIMED_OUT;
+                }
+                if (r == 0) {
+                        gap = (struct serve_gap){0};
+                        r = serve_end_process(fd, pid);
+                        close(fd);
+                }
+                if (r != 0 && r != -EAGAIN)
+                        return serve_fail_stop(cli, r, pid, directory);
+                *ret_ended = true;
+        }
+}
+
 int cli_stop(struct cli *cli)
 {
         char directory[PATH_MAX], path[PATH_MAX + sizeof(SB_PLACE_LOG)];
-        struct sb_bus *bus;
         struct stat log = {0};
         bool ended = false;
-        int fd = -1, r;
-        pid_t pid;
+        struct sb_bus *bus;
+        int r;
 
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
@@ -379,34 +484,9 @@ int cli_stop(struct cli *cli)
         if (stat(path, &log) < 0)
                 log.st_size = 0;
         bus = serve_attach(cli);
-        /* More than one process may have to end: when a supervisor is killed, its engine becomes
-         * the supervisor. */
-        for (;;) {
-                r = serve_open_process(cli, &pid, &fd);
-                if (r == -ESRCH || r == -ENOENT)
-                        return ended ? serve_say_stopped(cli, bus, path, log.st_size)
-                                     : cli_fail(cli, "stop", -ECONNREFUSED);
-                if (r == 0) {
-                        r = serve_end_process(fd, pid);
-                        close(fd);
-                }
-                if (r == -EXDEV) {
-                        cli_say("%s serves the bus in %s: stop it there, or from outside of this "
-                                "container",
-                                cli_agentd(pid), directory);
-                        return CLI_NOT_PERMITTED;
-                }
-                if (r == -ETIMEDOUT) {
-                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped, or "
-                                "its "
-                                "agentd-log, or does the disk hang? `kill -CONT` wakes a process "
-                                "that is stopped; `kill -KILL %d` ends agentd without what is not "
-                                "on the disk",
-                                (int)pid, (int)pid);
-                        return CLI_TIMED_OUT;
-                }
-                if (r != 0 && r != -EAGAIN)
-                        return cli_fail(cli, directory, r);
-                ended = true;
-        }
+        r = serve_end_all(cli, directory, &ended);
+        if (r != 0)
+                return r;
+        return ended ? serve_say_stopped(cli, bus, path, log.st_size)
+                     : cli_fail(cli, "stop", -ECONNREFUSED);
 }

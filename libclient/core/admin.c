@@ -278,6 +278,13 @@ int sb_admin_supervisor(const char *bus, pid_t *ret_pid)
         return r != 0 ? r : sb_place_supervisor(&place, ret_pid);
 }
 
+bool sb_admin_held(const char *bus)
+{
+        struct sb_place place;
+
+        return sb_place_resolve(bus, &place) == 0 && sb_place_held(&place);
+}
+
 int sb_admin_homeless(const char *bus, pid_t *ret_pid)
 {
         struct sb_place place;

@@ -174,6 +174,8 @@ int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret);
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
 /* Find the supervisor of a bus. Return: 0; -ESRCH: no agentd serves the bus; -errno. */
 int sb_admin_supervisor(const char *bus, pid_t *ret_pid);
+/* Whether a process of an agentd has the lock of a bus, be it no supervisor yet. */
+bool sb_admin_held(const char *bus);
 /* Find the supervisor of an agentd that has lost its directory, and holds by its log the one that
  * was made again. Return: 0; -ESRCH: there is none; -errno. */
 int sb_admin_homeless(const char *bus, pid_t *ret_pid);

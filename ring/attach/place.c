@@ -225,6 +225,22 @@ int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
         return r;
 }
 
+/* Whether an agentd holds the lock, or one of its processes. */
+static bool place_is_held(int fd)
+{
+        return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+bool sb_place_held(const struct sb_place *place)
+{
+        int fd = place_open_lock(place);
+        bool held = fd >= 0 && place_is_held(fd);
+
+        if (fd >= 0)
+                close(fd);
+        return held;
+}
+
 /* Return: the pid that stands in front of SB_PLACE_HOMELESS in the lock's text; 0: it does not say
  * that. */
 static pid_t place_read_homeless(int fd)
@@ -238,12 +254,6 @@ static pid_t place_read_homeless(int fd)
         return pid > 0 && !strncmp(end, " " SB_PLACE_HOMELESS, sizeof(SB_PLACE_HOMELESS))
                        ? (pid_t)pid
                        : 0;
-}
-
-/* Whether an agentd holds the lock, or one of its processes. */
-static bool place_is_held(int fd)
-{
-        return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 int sb_place_homeless(const struct sb_place *place, pid_t *ret_pid)

@@ -70,6 +70,10 @@ const char *sb_place_word(const char *path, char ret[SB_PLACE_WORD_MAX]);
  * starting; -errno. */
 int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
 
+/* Says whether a process of an agentd has the lock: behind the death of a supervisor its engine has
+ * it, before that is the supervisor, and one that begins has it, too. */
+bool sb_place_held(const struct sb_place *place);
+
 /* Where a bus's directory was removed and made again, its agentd writes this into the lock of the
  * new one, behind its supervisor's pid: its log goes on there, but no client finds it. A POSIX lock
  * on this byte says which process the log is; one that has ended with all durable leaves no text.
