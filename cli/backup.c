@@ -171,7 +171,8 @@ static int backup_flush(const struct backup *backup)
         pid_t supervisor;
         int r, log_error;
 
-        if (sb_admin_supervisor(cli->bus, &supervisor) != 0)
+        /* One without a supervisor just now, or without its lock, serves it all the same. */
+        if (sb_admin_supervisor(cli->bus, &supervisor) != 0 && sb_admin_served(cli->bus) != 0)
                 return 0;
         r = cli_open(cli, &bus);
         if (r != 0)
@@ -293,6 +294,8 @@ static int backup_open_directory(struct backup *backup)
                         sb_place_word(directory, word));
                 return CLI_FAILED;
         }
+        if (sb_admin_listener(directory, &supervisor) == 0)
+                return cli_fail_lockless(directory, supervisor);
         r = backup_count_files(backup, &count);
         if (r)
                 return backup_fail_name(backup, directory, -r);

@@ -160,6 +160,17 @@ const char *cli_agentd(pid_t pid)
         return words;
 }
 
+int cli_fail_lockless(const char *directory, pid_t pid)
+{
+        char how[48] = "end it there";
+
+        if (pid > 0)
+                snprintf(how, sizeof(how), "`kill %d` ends it", (int)pid);
+        cli_say("%s serves the bus in %s, and its lock file was removed: %s", cli_agentd(pid),
+                directory, how);
+        return CLI_FAILED;
+}
+
 static int cli_fail_unserved(const struct cli *cli)
 {
         pid_t pid;
@@ -173,6 +184,8 @@ static int cli_fail_unserved(const struct cli *cli)
                 cli_say("no client reaches %s, which serves the bus in %s: it ends, "
                         "or its socket was removed. `agentctl %sstop` ends it; then start it again",
                         cli_agentd(pid), cli_directory_of(cli), cli_bus_words(cli));
+        else if (sb_admin_listener(cli->bus, &pid) == 0)
+                return cli_fail_lockless(cli_directory_of(cli), pid);
         else
                 cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
                         cli_directory_of(cli), cli_bus_words(cli));
@@ -310,7 +323,9 @@ static void cli_say_waiting(const struct cli *cli)
 {
         pid_t supervisor;
 
-        if (sb_admin_supervisor(cli->bus, &supervisor) == 0 && supervisor > 0)
+        if ((sb_admin_supervisor(cli->bus, &supervisor) == 0 ||
+                    sb_admin_listener(cli->bus, &supervisor) == 0) &&
+                supervisor > 0)
                 cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
                         "supervisor? `ps -o pid,stat -p %d --ppid %d` shows both, a stopped one "
                         "with state T; `kill -CONT` or `kill -KILL` with that pid helps",

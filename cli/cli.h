@@ -115,6 +115,9 @@ int cli_code_of(int error);
 int cli_fail(const struct cli *cli, const char *what, int result);
 /* The same for a write of what was named by @what: -EPERM says that it is the bus's own. */
 int cli_fail_write(const struct cli *cli, const char *what, int result);
+/* Say that an agentd serves the bus in @directory, and how it is ended, for its lock file was
+ * removed. Return: CLI_FAILED. */
+int cli_fail_lockless(const char *directory, pid_t pid);
 /* How a message names an agentd: by its pid, unless this process cannot see it (0, or below): its
  * lock shows no pid to another pid namespace. Static text. */
 const char *cli_agentd(pid_t pid);

@@ -257,6 +257,7 @@ static bool serve_is_there(pid_t pid)
 static int serve_judge_lock(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
 {
         pid_t pid;
+        int r;
 
         if (sb_admin_held(cli->bus)) {
                 /* The process that the lock names is no agentd's, unless it wrote that just now. */
@@ -264,12 +265,19 @@ static int serve_judge_lock(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
                         return sb_admin_homeless_open(cli->bus, ret_pid, ret_fd);
                 return -EAGAIN;
         }
-        return -ESRCH;
+        r = sb_admin_listener(cli->bus, ret_pid);
+        if (r != 0)
+                return r == -EAGAIN ? r : -ESRCH;
+        /* It has the lock now, or was killed, and its engine listens next. */
+        if (sb_admin_held(cli->bus) || (*ret_pid > 0 && !serve_is_there(*ret_pid)))
+                return -EAGAIN;
+        return -EADDRINUSE;
 }
 
 /* A pidfd of the supervisor, or of that of an agentd which has lost its directory and holds this
  * one. Return: 0; -ESRCH: there is none; -EAGAIN: it has just ended, or another process is to be
- * the supervisor soon; -EXDEV: this process cannot see it; -errno. */
+ * the supervisor soon; -EXDEV: this process cannot see it; -EADDRINUSE: its lock was removed;
+ * -errno. */
 static int serve_open_process(const struct cli *cli, pid_t *ret_pid, int *ret_fd)
 {
         int fd, r = sb_admin_supervisor(cli->bus, ret_pid);
@@ -429,6 +437,8 @@ static int serve_fail_stop(const struct cli *cli, int result, pid_t pid, const c
                 cli_say("%s serves the bus in %s: stop it there, or from outside of this container",
                         cli_agentd(pid), directory);
                 return CLI_NOT_PERMITTED;
+        case -EADDRINUSE:
+                return cli_fail_lockless(directory, pid);
         case -ETIMEDOUT:
                 cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped, or its "
                         "agentd-log, or does the disk hang? `kill -CONT` wakes a process that is "

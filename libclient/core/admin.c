@@ -285,6 +285,15 @@ bool sb_admin_held(const char *bus)
         return sb_place_resolve(bus, &place) == 0 && sb_place_held(&place);
 }
 
+int sb_admin_listener(const char *bus, pid_t *ret_pid)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_attach_listener(&place, ret_pid);
+}
+
 int sb_admin_homeless(const char *bus, pid_t *ret_pid)
 {
         struct sb_place place;

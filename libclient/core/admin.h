@@ -176,6 +176,9 @@ int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
 int sb_admin_supervisor(const char *bus, pid_t *ret_pid);
 /* Whether a process of an agentd has the lock of a bus, be it no supervisor yet. */
 bool sb_admin_held(const char *bus);
+/* Find which process listens for clients of a bus, also where its lock was removed. Return: as
+ * sb_attach_listener(). */
+int sb_admin_listener(const char *bus, pid_t *ret_pid);
 /* Find the supervisor of an agentd that has lost its directory, and holds by its log the one that
  * was made again. Return: 0; -ESRCH: there is none; -errno. */
 int sb_admin_homeless(const char *bus, pid_t *ret_pid);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -31,6 +32,8 @@
 #include "shm/layout/superblock.h"
 
 #define ATTEMPTS_MAX 64 /* engines that died between connect and answer */
+
+#define LISTENER_PATIENCE_MS 250 /* for one that ends to hang up */
 
 /* Connect to the bus's socket. Return: the connected socket, or -errno; a refusal for lack of
  * rights is -EACCES. */
@@ -290,6 +293,27 @@ int sb_attach_served(const struct sb_place *place)
                 return fd;
         close(fd);
         return 0;
+}
+
+int sb_attach_listener(const struct sb_place *place, pid_t *ret_pid)
+{
+        struct ucred listener = {0};
+        socklen_t len = sizeof(listener);
+        struct pollfd hung_up;
+        int fd = attach_dial(place, SOCK_NONBLOCK), r = 0;
+
+        if (fd < 0)
+                return fd;
+        /* An agentd that ends closes its lock first, and then hangs up. */
+        hung_up = (struct pollfd){.fd = fd};
+        if (poll(&hung_up, 1, LISTENER_PATIENCE_MS) != 0)
+                r = -EAGAIN;
+        else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0)
+                r = -errno;
+        close(fd);
+        if (!r)
+                *ret_pid = listener.pid;
+        return r;
 }
 
 /* Whether this process may not connect to the bus, and will not be allowed to. */

@@ -71,6 +71,18 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
 int sb_attach_served(const struct sb_place *place);
 
 /**
+ * sb_attach_listener() - which process listens on the bus's socket
+ * @ret_pid:    the supervisor that there was last; 0: in another pid namespace
+ *
+ * This finds an agentd of which the lock was removed.
+ *
+ * Return: 0; -ECONNREFUSED: none does; -EAGAIN: it ends just now, or as many as it takes wait for
+ *         it; -errno.
+ * Cost:   a connection; a quarter of a second, in which it is not hung up.
+ */
+int sb_attach_listener(const struct sb_place *place, pid_t *ret_pid);
+
+/**
  * sb_attach_layout() - which layout of the segment the bus's engine has
  * @ret_layout: SB_LAYOUT_VERSION of the engine, of any version of agentd
  *
