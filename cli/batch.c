@@ -15,6 +15,7 @@
 
 #include "cli/cli.h"
 #include "cli/lines.h"
+#include "cli/patience.h"
 #include "cli/words.h"
 #include "libclient/core/admin.h"
 
@@ -164,7 +165,7 @@ static int batch_commit(struct cli *cli)
 int cli_batch(struct cli *cli)
 {
         struct batch batch = {.cli = cli, .lines = {.fd = STDIN_FILENO, .line_max = LINE_PLENTY}};
-        int r = cli_open(cli, &batch.bus);
+        int r = cli_open_to_write(cli, &batch.bus);
 
         if (r != 0)
                 return r;

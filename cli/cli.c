@@ -47,11 +47,13 @@ static void cli_say_escaped(const char *format, va_list arguments)
         char text[8192];
 
         vsnprintf(text, sizeof(text), format, arguments);
+        flockfile(stderr); /* another thread may say something, too (patience.h) */
         fputs("agentctl: ", stderr);
         if (cli_line_number != 0)
                 fprintf(stderr, "line %" PRIu64 ": ", cli_line_number);
         cli_write_words(stderr, text);
         fputc('\n', stderr);
+        funlockfile(stderr);
 }
 
 void cli_say(const char *format, ...)

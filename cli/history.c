@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/patience.h"
 #include "shm/layout/reserved.h"
 
 static void history_print_version(
@@ -125,7 +126,7 @@ int cli_restore(struct cli *cli)
 
         r = cli_key(cli, cli->operands[0], cli->prefix, &key);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r == 0)
                 r = cli_cut(cli, bus, cli->operands[1], &cut);
         if (r != 0)

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/patience.h"
 #include "shm/layout/reserved.h"
 
 /* A star marks a prefix at its end, so a star that ends a key itself is escaped. */
@@ -136,7 +137,7 @@ int cli_keep(struct cli *cli)
         if (r == 0 && cli->operand_count > 1)
                 r = keep_read_rule(cli, &rule);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r != 0)
                 return r;
         if (cli->operand_count == 0)

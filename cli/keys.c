@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/patience.h"
 #include "libclient/core/admin.h"
 #include "libclient/core/number.h"
 
@@ -243,7 +244,7 @@ int cli_set(struct cli *cli)
         if (r == 0)
                 r = cli_read_how(cli, &how, &expected);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r == 0)
                 r = keys_read_value(cli, bus, cli->operands[1], &value);
         if (r != 0)
@@ -278,7 +279,7 @@ int cli_del(struct cli *cli)
         if (r == 0 && expected == 0)
                 r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r != 0)
                 return r;
         if (cli->txn) {
@@ -330,7 +331,7 @@ int cli_incr(struct cli *cli)
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r != 0)
                 return r;
         r = cli->txn ? keys_incr_in(cli->txn, key, by, &sum)

@@ -23,6 +23,7 @@
 #include "cli/cli.h"
 #include "cli/dumped.h"
 #include "cli/lines.h"
+#include "cli/patience.h"
 #include "cli/progress.h"
 #include "libclient/core/admin.h"
 #include "ring/wal/wal-file.h"
@@ -432,7 +433,7 @@ int cli_load(struct cli *cli)
         load->cli = cli;
         r = load_open(load);
         if (r == 0)
-                r = cli_open(cli, &load->bus);
+                r = cli_open_to_write(cli, &load->bus);
         if (r == 0) {
                 r = sb_admin_stat(load->bus, &stat);
                 r = r == 0 ? 0 : load_fail(load, r);

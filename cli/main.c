@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/patience.h"
 
 /* Whether standard output is a pipe that nothing reads any more, as behind `agentctl scan | head`:
  * then the reader has what it wanted, and needs no line. */
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
         /* A closed pipe is then a failed write like any other. */
         signal(SIGPIPE, SIG_IGN);
         code = cli_run(&cli, argc, argv);
+        cli_patience_end();
         sb_close(cli.attached);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
                 if (!main_reader_is_gone())

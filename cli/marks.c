@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/patience.h"
 #include "shm/layout/reserved.h"
 
 /* Say that the name means another moment where a CUT is wanted. Return: CLI_USAGE. */
@@ -83,7 +84,7 @@ int cli_mark(struct cli *cli)
         if (r == 0 && cli->operand_count > 0)
                 r = cli_key(cli, cli->operands[0], false, &name);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r != 0)
                 return r;
         if (cli->operand_count == 0)

@@ -17,6 +17,8 @@
 #define EVERY_STEPS 16 /* the clock is looked at */
 #define LINE_MAX    79 /* characters, which any terminal has */
 
+static bool progress_shown; /* a line stands there */
+
 static uint64_t progress_now_ns(void)
 {
         struct timespec now;
@@ -55,7 +57,7 @@ void cli_progress_step(struct cli_progress *progress, uint64_t count, uint64_t b
                 progress->unit);
         fprintf(stderr, "\r%-*s", LINE_MAX, text);
         fflush(stderr);
-        progress->shown = true;
+        progress_shown = true;
 }
 
 void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t all)
@@ -70,15 +72,21 @@ void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t a
                 100.0 * (double)done / (double)all);
         fprintf(stderr, "\r%-*s", LINE_MAX, text);
         fflush(stderr);
-        progress->shown = true;
+        progress_shown = true;
+}
+
+void cli_progress_hide(void)
+{
+        if (progress_shown)
+                fprintf(stderr, "\r%-*s\r", LINE_MAX, "");
+        fflush(stderr);
+        progress_shown = false;
 }
 
 void cli_progress_end(struct cli_progress *progress)
 {
-        if (progress->shown)
-                fprintf(stderr, "\r%-*s\r", LINE_MAX, "");
-        fflush(stderr);
-        progress->shown = progress->wanted = false;
+        cli_progress_hide();
+        progress->wanted = false;
 }
 
 /* ---- for one call ---- */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct cli_progress {
-        bool wanted, shown;
+        bool wanted;
         const char *what; /* is going on; static text */
         const char *unit; /* what is counted: keys, if nothing else is said behind the begin */
         uint64_t bytes_max, began_ns, next_ns;
@@ -26,6 +26,8 @@ void cli_progress_step(struct cli_progress *progress, uint64_t count, uint64_t b
 /* So much of all is done, of something that another process does. */
 void cli_progress_share(struct cli_progress *progress, uint64_t done, uint64_t all);
 void cli_progress_end(struct cli_progress *progress);
+/* Take the line away until the next step, for a message of another thread. */
+void cli_progress_hide(void);
 /* The same for one call that cannot say how far it is: @what stands there when it takes longer than
  * a second, until it is told NULL. Static text of one line; it uses the alarm. */
 void cli_progress_wait(const char *what);

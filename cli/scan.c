@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/patience.h"
 
 #define SHOWN_MAX 60 /* characters of a value on a terminal */
 
@@ -131,7 +132,7 @@ int cli_del_prefix(struct cli *cli)
                               "'s/^/del /' >FILE`, then `agentctl %s--base64 batch <FILE`",
                         words, words);
         if (r == 0)
-                r = cli_open(cli, &bus);
+                r = cli_open_to_write(cli, &bus);
         if (r != 0)
                 return r;
         r = sb_delete_range(bus, cli->txn, prefix, (struct sb_bytes){0}, SB_PREFIX,

@@ -43,6 +43,12 @@ int sb_admin_log_error(const struct sb_bus *bus)
                                              : -1;
 }
 
+uint64_t sb_admin_waits_since(const struct sb_bus *bus)
+{
+        /* Relaxed: for people. */
+        return sb_load_relaxed(&bus->waits_since_ns);
+}
+
 void sb_admin_log_read(const struct sb_segment *segment, struct sb_admin_stat *stat)
 {
         /* Relaxed, both: for people. */

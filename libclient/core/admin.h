@@ -129,6 +129,10 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 /* What the log has met: errno; 0: nothing; -1: the bus has none. Cost: two loads. */
 int sb_admin_log_error(const struct sb_bus *bus);
 
+/* Since when, on CLOCK_MONOTONIC, a call of @bus waits for the disk; 0: none does. Any thread may
+ * ask. */
+uint64_t sb_admin_waits_since(const struct sb_bus *bus);
+
 /* What there is in @stat of the log. */
 void sb_admin_log_read(const struct sb_segment *segment, struct sb_admin_stat *stat);
 /* What it has done. Zeros: the bus has no log. */

@@ -99,7 +99,9 @@ struct sb_bus {
         struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
         struct sb_watches watches;
         struct sb_handle handle;
-        void *space; /* the handle's */
+        void *space;                     /* the handle's */
+        struct sb_word64 waits_since_ns; /* of a write that waits for the disk; 0: none does. Any
+                                            thread may look */
 };
 
 /* Make @bus, which is all zero, one around a record, with peer access and no guard words yet.

@@ -128,7 +128,7 @@ int sb_write_last_own(struct sb_bus *bus)
         return sb_write_last(bus, NULL, write_newest(bus));
 }
 
-int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns)
+static int write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns)
 {
         const struct sb_segment *segment = &bus->handle.segment;
         uint64_t until;
@@ -148,6 +148,17 @@ int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns
                 if (r != SB_E_TIMED_OUT || until == deadline_ns)
                         return r;
         }
+}
+
+int sb_write_wait_durable(struct sb_bus *bus, uint64_t cut, uint64_t deadline_ns)
+{
+        int r;
+
+        /* Relaxed, both: of this process, and for people. */
+        sb_store_relaxed(&bus->waits_since_ns, write_now_ns(bus));
+        r = write_wait_durable(bus, cut, deadline_ns);
+        sb_store_relaxed(&bus->waits_since_ns, 0);
+        return r;
 }
 
 /* Pause, for no longer than until the deadline. Return: 0, -EINTR: a signal came. */
