@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/near.h"
+#include "cli/wrap.h"
 
 #define MANY 1000000
 
@@ -72,7 +73,8 @@ const struct cli_command cli_commands[] = {
                 "GUARDS are versions held in place; PINNED is the memory that they keep from being "
                 "reused. CUTS are open scans and transactions; OLDEST is the least cut of them, "
                 "and KEPT the memory of versions that were replaced since and are kept for them. "
-                "`agentctl evict` takes them away."},
+                "`agentctl evict` takes them away. A terminal gets as many columns as it is wide "
+                "for, a pipe all."},
         {"evict", "CLIENT [--kill] [--pid PID]", "take a client's open cuts away", "kill pid ", 1,
                 1, cli_evict,
                 "CLIENT is a number that `agentctl clients` shows. Prints how many cuts it held; "
@@ -219,38 +221,6 @@ int cli_no_command(const char *name)
 
 #define HELP_COLUMNS 79
 
-/* The end of the word at @text: a space, but none in brackets. */
-static const char *commands_word_end(const char *text)
-{
-        int depth = 0;
-
-        for (; *text != '\0' && *text != '\n' && (*text != ' ' || depth > 0); text++)
-                depth += (*text == '[') - (*text == ']');
-        return text;
-}
-
-/* Text from the column @at on, in lines that end before the last column of a terminal. Lines that
- * the text does not begin itself are indented. */
-static void commands_print_wrapped(FILE *to, const char *text, int at, int indent)
-{
-        while (*text != '\0') {
-                const char *end = commands_word_end(text);
-                int len = (int)(end - text);
-
-                if (at > indent && at + 1 + len > HELP_COLUMNS) {
-                        fprintf(to, "\n%*s", indent, "");
-                        at = indent;
-                }
-                at += fprintf(to, "%s%.*s", at > indent ? " " : "", len, text);
-                if (*end == '\n') {
-                        fputc('\n', to);
-                        at = 0;
-                }
-                text = end + (*end != '\0');
-        }
-        fputc('\n', to);
-}
-
 static void commands_print_usage(FILE *to)
 {
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
@@ -258,7 +228,7 @@ static void commands_print_usage(FILE *to)
                 if (command->run)
                         fprintf(to, "  %-12s %s\n", command->name, command->summary);
         fputc('\n', to);
-        commands_print_wrapped(to,
+        cli_wrap_words(to,
                 "`agentctl help COMMAND` says what a command takes, and more.\n"
                 "BUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
                 "`default`.\n"
@@ -268,17 +238,17 @@ static void commands_print_usage(FILE *to)
                 "of agentd; -- ends them, for words that begin with -.\n"
                 "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
                 "passed, 6 not permitted, 69 no agentd serves the bus.",
-                0, 0);
+                0, 0, HELP_COLUMNS);
 }
 
 static void commands_print_command(const struct cli_command *command)
 {
         int at = printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s", command->name);
 
-        commands_print_wrapped(stdout, command->usage, at, 7);
+        cli_wrap_words(stdout, command->usage, at, 7, HELP_COLUMNS);
         printf("\n%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
         if (command->text)
-                commands_print_wrapped(stdout, command->text, 0, 0);
+                cli_wrap_words(stdout, command->text, 0, 0, HELP_COLUMNS);
 }
 
 static int commands_say_later(const char *what)

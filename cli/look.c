@@ -1,10 +1,18 @@
 /* Commands that look at a bus as a whole: stat, clients, evict, check. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "cli/wrap.h"
 #include "libclient/core/admin.h"
+
+#define STAT_INDENT      13 /* of what stat says of a thing, behind its name */
+#define SOUND_INDENT     7
+#define NOT_SOUND_INDENT 11
 
 /* The cuts that a client (SB_ADMIN_MARKS: the marks) holds, and the memory that they keep. */
 static const struct sb_admin_holder *look_holder_of(
@@ -89,61 +97,64 @@ static const char *look_us_words(uint64_t us, char text[static 32])
 }
 
 /* How long the disk took: the share of each time that there was. */
-static void look_print_syncs(const struct sb_admin_log *log)
+static void look_print_syncs(FILE *to, const struct sb_admin_log *log)
 {
         const char *between = "up to ";
         char time[32];
 
         if (log->batches == 0)
                 return;
-        printf("disk         a batch's last write and its sync: ");
+        fprintf(to, "disk         a batch's last write and its sync: ");
         for (uint32_t i = 0; i < SB_LOG_SYNCS; i++) {
                 if (log->syncs[i] == 0)
                         continue;
-                printf("%s%s %.3g %%", between, look_us_words(UINT64_C(1) << i, time),
+                fprintf(to, "%s%s %.3g %%", between, look_us_words(UINT64_C(1) << i, time),
                         100.0 * (double)log->syncs[i] / (double)log->batches);
                 between = ", ";
         }
-        printf("\n");
+        fprintf(to, "\n");
 }
 
-static void look_print_log_counts(const struct sb_admin_log *log)
+static void look_print_log_counts(FILE *to, const struct sb_admin_log *log)
 {
         char mean[32], most[32];
 
-        printf("log          %" PRIu64 " batches, the mean %s, the largest %s; %.2f bytes written "
-               "for each of keys and values; %" PRIu64 " copies of the bus",
+        fprintf(to,
+                "log          %" PRIu64 " batches, the mean %s, the largest %s; %.2f bytes written "
+                "for each of keys and values; %" PRIu64 " copies of the bus",
                 log->batches,
                 cli_bytes_words(log->batches == 0 ? 0 : log->bytes / log->batches, mean),
                 cli_bytes_words(log->batch_most, most),
                 log->user_bytes == 0 ? 0.0 : (double)log->bytes / (double)log->user_bytes,
                 log->copies);
         if (log->copy_all != 0)
-                printf(", and %.0f %% of another",
+                fprintf(to, ", and %.0f %% of another",
                         100.0 * (double)log->copy_done / (double)log->copy_all);
-        printf("\n");
-        look_print_syncs(log);
+        fprintf(to, "\n");
+        look_print_syncs(to, log);
 }
 
-static void look_print_log(const struct sb_admin_stat *stat)
+static void look_print_log(FILE *to, const struct sb_admin_stat *stat)
 {
         char age[32];
 
         if (stat->durability < SB_BATCHED)
-                printf("durability   volatile: nothing survives power loss\n");
+                fprintf(to, "durability   volatile: nothing survives power loss\n");
         else if (stat->log_error)
-                printf("durability   %s, up to cut %" PRIu64
-                       ". NOTHING BECOMES DURABLE NOW, the log cannot be written: %s\n",
+                fprintf(to,
+                        "durability   %s, up to cut %" PRIu64
+                        ". NOTHING BECOMES DURABLE NOW, the log cannot be written: %s\n",
                         look_durability(stat), stat->durable, strerror(stat->log_error));
         else if (stat->log_pid)
-                printf("durability   %s, up to cut %" PRIu64 ", %s ago; the log is process %u\n",
+                fprintf(to,
+                        "durability   %s, up to cut %" PRIu64 ", %s ago; the log is process %u\n",
                         look_durability(stat), stat->durable, cli_age_words(stat->log.lag_ns, age),
                         stat->log_pid);
         else
-                printf("durability   %s, up to cut %" PRIu64 "; the log does not run\n",
+                fprintf(to, "durability   %s, up to cut %" PRIu64 "; the log does not run\n",
                         look_durability(stat), stat->durable);
         if (stat->durability >= SB_BATCHED)
-                look_print_log_counts(&stat->log);
+                look_print_log_counts(to, &stat->log);
 }
 
 /* Whether more than the rest behind the last huge page is in small ones. */
@@ -152,37 +163,56 @@ static bool look_is_slow(const struct sb_admin_stat *stat)
         return stat->segment_bytes - stat->huge_bytes >= UINT64_C(2) << 20;
 }
 
-static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
+static void look_print_stat_text(FILE *to, const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char a[32], b[32], c[32];
 
-        printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
+        fprintf(to, "segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
                 cli_bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
                 cli_age_words(stat->age_ns, b));
-        printf("pages        %s of that in huge ones%s\n", cli_bytes_words(stat->huge_bytes, a),
+        fprintf(to, "pages        %s of that in huge ones%s\n",
+                cli_bytes_words(stat->huge_bytes, a),
                 look_is_slow(stat) ? ": in a large bus lookups take longer outside them" : "");
-        printf("memory       %s, %s of whole units free (a unit: %s)\n",
+        fprintf(to, "memory       %s, %s of whole units free (a unit: %s)\n",
                 cli_bytes_words(stat->data_bytes, a), cli_bytes_words(stat->data_free_bytes, b),
                 cli_bytes_words(stat->unit_size, c));
-        printf("reserve      %s, for deletes alone\n", cli_bytes_words(stat->reserve_bytes, a));
-        printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
+        fprintf(to, "reserve      %s, for deletes alone\n",
+                cli_bytes_words(stat->reserve_bytes, a));
+        fprintf(to, "keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
                 stat->keys, stat->keys_deleted);
-        printf("index        %" PRIu64 " of %" PRIu64 " cells in use, %" PRIu64
-               " of them not in their key's bucket\n",
+        fprintf(to,
+                "index        %" PRIu64 " of %" PRIu64 " cells in use, %" PRIu64
+                " of them not in their key's bucket\n",
                 stat->cells_used, stat->cells, stat->cells_away);
-        printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
+        fprintf(to, "limits       keys of %u bytes, values of %s\n", stat->key_len_max,
                 cli_bytes_words(stat->value_len_max, a));
-        printf("history      %s kept by rules (limit: %s)\n",
+        fprintf(to, "history      %s kept by rules (limit: %s)\n",
                 cli_bytes_words(stat->history_bytes, a),
                 stat->history_limit ? cli_bytes_words(stat->history_limit, b) : "none");
-        printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
+        fprintf(to, "marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
                 cli_bytes_words(marks_bytes, a));
-        printf("clients      %u of %u\n", stat->clients, stat->clients_max);
-        printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %" PRIu64 "\n", stat->clock,
-                stat->stable, stat->era);
-        look_print_log(stat);
-        printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->supervisor_pid,
-                stat->engine_pid, stat->engine_generation);
+        fprintf(to, "clients      %u of %u\n", stat->clients, stat->clients_max);
+        fprintf(to, "clock        %" PRIu64 ", stable cut %" PRIu64 ", era %" PRIu64 "\n",
+                stat->clock, stat->stable, stat->era);
+        look_print_log(to, stat);
+        fprintf(to, "agentd       supervisor %u, engine %u (number %" PRIu64 ")\n",
+                stat->supervisor_pid, stat->engine_pid, stat->engine_generation);
+}
+
+/* Return: 0, -ENOMEM. */
+static int look_show_stat(const struct sb_admin_stat *stat, uint64_t marks_bytes)
+{
+        char *text = NULL;
+        size_t len;
+        FILE *to = open_memstream(&text, &len);
+
+        if (!to)
+                return -ENOMEM;
+        look_print_stat_text(to, stat, marks_bytes);
+        if (fclose(to) == 0)
+                cli_wrap_lines(text, STAT_INDENT);
+        free(text);
+        return 0;
 }
 
 int cli_stat(struct cli *cli)
@@ -200,10 +230,73 @@ int cli_stat(struct cli *cli)
                 r = sb_admin_holders(bus, &holders);
         if (r != 0)
                 return cli_fail(cli, "stat", r);
-        (cli->json ? look_print_stat_json : look_print_stat_text)(
-                &stat, look_holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
+        if (cli->json)
+                look_print_stat_json(&stat, look_holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
+        else
+                r = look_show_stat(&stat, look_holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
         sb_admin_holders_free(&holders);
-        return CLI_DONE;
+        return r == 0 ? CLI_DONE : cli_fail(cli, "stat", r);
+}
+
+/* The columns of clients. On a terminal that is too narrow for all of them, AGE is narrower, and
+ * those go that are needed least. */
+static const struct look_column {
+        const char *title;
+        int width, narrow;
+        int rank; /* of those that go; 0: it stays */
+} look_columns[] = {
+        {"CLIENT", 6, 6, 0},
+        {"PID", 8, 8, 0},
+        {"UID", 6, 6, 3},
+        {"ACCESS", -8, -8, 5},
+        {"AGE", 12, 10, 6},
+        {"GUARDS", 7, 7, 4},
+        {"PINNED", 12, 12, 2},
+        {"CUTS", 6, 6, 0},
+        {"OLDEST", 10, 10, 7},
+        {"ITS AGE", 10, 10, 1},
+        {"KEPT", 10, 10, 0},
+};
+#define LOOK_COLUMNS (sizeof(look_columns) / sizeof(look_columns[0]))
+#define LOOK_RANKS   7
+
+/* How many characters a line has without the columns up to a rank. */
+static int look_columns_width(int gone)
+{
+        int width = -1;
+
+        for (size_t i = 0; i < LOOK_COLUMNS; i++)
+                if (look_columns[i].rank == 0 || look_columns[i].rank > gone)
+                        width +=
+                                1 + abs(gone == 0 ? look_columns[i].width : look_columns[i].narrow);
+        return width;
+}
+
+static void look_print_row(char (*cells)[32], const char *behind)
+{
+        int gone = 0, columns = cli_wrap_columns();
+        const char *between = "";
+
+        while (gone < LOOK_RANKS && look_columns_width(gone) > columns)
+                gone++;
+        for (size_t i = 0; i < LOOK_COLUMNS; i++) {
+                const struct look_column *column = &look_columns[i];
+
+                if (column->rank != 0 && column->rank <= gone)
+                        continue;
+                printf("%s%*s", between, gone == 0 ? column->width : column->narrow, cells[i]);
+                between = " ";
+        }
+        printf("%s\n", behind);
+}
+
+static void look_print_titles(void)
+{
+        char cells[LOOK_COLUMNS][32];
+
+        for (size_t i = 0; i < LOOK_COLUMNS; i++)
+                snprintf(cells[i], sizeof(cells[i]), "%s", look_columns[i].title);
+        look_print_row(cells, "");
 }
 
 static void look_print_client(const struct cli *cli, const struct sb_admin_client *client,
@@ -214,7 +307,7 @@ static void look_print_client(const struct cli *cli, const struct sb_admin_clien
                              : client->is_log            ? "log"
                              : client->access <= SB_PEER ? names[client->access]
                                                          : "unknown";
-        char age[32], pinned[32], cut[32] = "-", cut_age[32] = "-", held[32];
+        char cells[LOOK_COLUMNS][32] = {[8] = "-", [9] = "-"};
 
         if (cli->json) {
                 cli_json_begin();
@@ -238,14 +331,19 @@ static void look_print_client(const struct cli *cli, const struct sb_admin_clien
                 return;
         }
         if (client->cut != 0) {
-                snprintf(cut, sizeof(cut), "%" PRIu64, client->cut);
-                cli_age_words(client->cut_age_ns, cut_age);
+                snprintf(cells[8], sizeof(cells[8]), "%" PRIu64, client->cut);
+                cli_age_words(client->cut_age_ns, cells[9]);
         }
-        printf("%6u %8u %6u %-8s %12s %7u %12s %6u %10s %10s %10s%s\n", client->number, client->pid,
-                client->uid, access, cli_age_words(client->age_ns, age), client->guards,
-                cli_bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
-                cli_bytes_words(holder->held_bytes, held),
-                client->evicted != 0 ? " (some were taken away)" : "");
+        snprintf(cells[0], sizeof(cells[0]), "%u", client->number);
+        snprintf(cells[1], sizeof(cells[1]), "%u", client->pid);
+        snprintf(cells[2], sizeof(cells[2]), "%u", client->uid);
+        snprintf(cells[3], sizeof(cells[3]), "%s", access);
+        cli_age_words(client->age_ns, cells[4]);
+        snprintf(cells[5], sizeof(cells[5]), "%u", client->guards);
+        cli_bytes_words(client->pinned_bytes, cells[6]);
+        snprintf(cells[7], sizeof(cells[7]), "%u", client->snapshots);
+        cli_bytes_words(holder->held_bytes, cells[10]);
+        look_print_row(cells, client->evicted != 0 ? " (some were taken away)" : "");
 }
 
 int cli_clients(struct cli *cli)
@@ -263,8 +361,7 @@ int cli_clients(struct cli *cli)
         if (r != 0)
                 return cli_fail(cli, "clients", r);
         if (!cli->json)
-                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED   CUTS   "
-                       "  OLDEST    ITS AGE       KEPT\n");
+                look_print_titles();
         while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
                 look_print_client(cli, &client, look_holder_of(&holders, client.number));
         sb_admin_holders_free(&holders);
@@ -342,7 +439,7 @@ int cli_check(struct cli *cli)
 {
         struct sb_bus *bus = NULL;
         struct sb_check_report report;
-        char used[32], free_words[32];
+        char used[32], free_words[32], text[512];
         int r;
 
         r = cli_open(cli, &bus);
@@ -354,14 +451,16 @@ int cli_check(struct cli *cli)
         if (cli->json) {
                 look_print_check_json(&report);
         } else {
-                printf("%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64
-                       " nodes in %" PRIu64 " blocks; %" PRIu64
-                       " blocks wait to be reused, %" PRIu64 " lost; %s used, %s free\n",
+                snprintf(text, sizeof(text),
+                        "%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64
+                        " nodes in %" PRIu64 " blocks; %" PRIu64
+                        " blocks wait to be reused, %" PRIu64 " lost; %s used, %s free\n",
                         report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys,
                         report.keys_deleted, report.versions, report.nodes, report.blocks_used,
                         report.blocks_waiting, report.blocks_lost,
                         cli_bytes_words(report.bytes_used, used),
                         cli_bytes_words(report.bytes_free, free_words));
+                cli_wrap_lines(text, report.problem_count == 0 ? SOUND_INDENT : NOT_SOUND_INDENT);
                 for (uint32_t i = 0; i < report.problem_count &&
                                      i < sizeof(report.problems) / sizeof(report.problems[0]);
                         i++) {

@@ -4,15 +4,18 @@ it.
 A program of tests is started as  PROGRAM AGENTCTL AGENTD [TEST]. SB_IO: the back end of each agentd that writes a log: uring, sync.
 """
 import atexit
+import fcntl
 import json
 import os
 import pty
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 AGENTCTL, AGENTD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
@@ -78,9 +81,11 @@ class Bus:
         assert is_printable(ended.err), ended
         return ended
 
-    def on_terminal(self, *arguments):
-        """Run agentctl with a terminal as its standard output. Return: what the terminal got, its line ends as agentctl wrote them."""
+    def on_terminal(self, *arguments, columns=0):
+        """Run agentctl with a terminal as its standard output, of 80 columns where none are given. Return: what the terminal got, its
+        line ends as agentctl wrote them."""
         controller, terminal = open_terminal()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
         process = subprocess.Popen([AGENTCTL, '-b', self.directory, *arguments], stdin=subprocess.DEVNULL, stdout=terminal,
                                    stderr=subprocess.PIPE)
         os.close(terminal)
