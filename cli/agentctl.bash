@@ -106,8 +106,8 @@ _agentctl()
         evict) options+=' --kill --pid' ;;
         mark) options+=' --drop' ;;
         keep | restore) options+=' --prefix' ;;
-        history) options+=' --reverse --limit' ;;
-        diff) options+=' --values' ;;
+        history) options+=' --reverse --limit --full' ;;
+        diff) options+=' --values --full' ;;
         get) options+=' --rev --at' ;;
         set) options+=' --if-absent --if-rev --durability' ;;
         del) options+=' --if-rev --prefix' ;;
@@ -115,7 +115,7 @@ _agentctl()
         batch) options+=' --txn' ;;
         dump) options+=' --at' ;;
         load) options+=' --if-absent --txn' ;;
-        watch) options+=' --prefix --after --count --timeout --exec' ;;
+        watch) options+=' --prefix --after --count --timeout --full --exec' ;;
         wait) options+=' --until --timeout' ;;
         top) options+=' --once' ;;
         log) options+=' --entries --values --full --from --limit' ;;

@@ -84,8 +84,8 @@ _agentctl()
         evict) offers+=(--kill --pid) ;;
         mark) offers+=(--drop) ;;
         keep | restore) offers+=(--prefix) ;;
-        history) offers+=(--reverse --limit) ;;
-        diff) offers+=(--values) ;;
+        history) offers+=(--reverse --limit --full) ;;
+        diff) offers+=(--values --full) ;;
         get) offers+=(--rev --at) ;;
         set) offers+=(--if-absent --if-rev --durability) ;;
         del) offers+=(--if-rev --prefix) ;;
@@ -93,7 +93,7 @@ _agentctl()
         batch) offers+=(--txn) ;;
         dump) offers+=(--at) ;;
         load) offers+=(--if-absent --txn) ;;
-        watch) offers+=(--prefix --after --count --timeout --exec) ;;
+        watch) offers+=(--prefix --after --count --timeout --full --exec) ;;
         wait) offers+=(--until --timeout) ;;
         top) offers+=(--once) ;;
         log) offers+=(--entries --values --full --from --limit) ;;

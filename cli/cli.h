@@ -159,8 +159,9 @@ bool cli_on_terminal(void);
 void cli_print_escaped(struct sb_bytes bytes);
 /* The same into another stream. */
 void cli_write_escaped(FILE *to, struct sb_bytes bytes);
-/* The same up to @shown_max characters; of longer ones it also says how many bytes there are. */
-void cli_print_shortened(struct sb_bytes bytes, size_t shown_max);
+/* cli_print_escaped() of a value; where standard output is a terminal and --full was not said, of
+ * its beginning: then it also says how many bytes there are. */
+void cli_print_shown(const struct cli *cli, struct sb_bytes value);
 void cli_print_base64(struct sb_bytes bytes);
 /* Print a key, or a value of a batch: in base64 when --base64 says so, else escaped. */
 void cli_print_bytes(const struct cli *cli, struct sb_bytes bytes);

@@ -94,14 +94,17 @@ const struct cli_command cli_commands[] = {
                 "takes the rule of this KEY or prefix away. The longest that matches applies, so "
                 "that `last 1` excepts a key from a prefix's rule. Without a rule behind KEY: "
                 "print it; without KEY: all of them. agentd's --history-memory limits them all."},
-        {"history", "KEY [--reverse] [--limit N]", "list all versions of a key that are kept",
-                "reverse limit ", 1, 1, cli_history,
+        {"history", "KEY [--reverse] [--limit N] [--full]",
+                "list all versions of a key that are kept", "reverse limit full ", 1, 1,
+                cli_history,
                 "Newest first, or with --reverse oldest first: revision, cut, time, writer, kind, "
-                "value, tabs in between; ... where some are gone."},
-        {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
-                2, 3, cli_diff,
+                "value, tabs in between; ... where some are gone. A terminal gets the first 60 "
+                "characters of a value, or with --full all of it."},
+        {"diff", "CUT CUT [PREFIX] [--values] [--full]", "list what changed between two moments",
+                "values full ", 2, 3, cli_diff,
                 "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
-                "the new value behind the key.\n" CUT_TEXT},
+                "the new value behind the key, on a terminal the first 60 characters, or with "
+                "--full all.\n" CUT_TEXT},
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
                 "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
@@ -136,11 +139,14 @@ const struct cli_command cli_commands[] = {
                 "that of -b; no agentd may serve it. A backup that was changed is refused, and so "
                 "is a bus with a log: nothing is overwritten. Then `agentctl start --durability "
                 "batched` serves it, with a --size as large as the bus had."},
-        {"watch", "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--exec CMD]",
-                "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
-                MANY, cli_watch,
+        {"watch",
+                "KEY... [--prefix] [--after REV|CUT] [--count N] [--timeout 5s] [--full] [--exec "
+                "CMD]",
+                "print each change of keys, until Ctrl-C", "prefix after count timeout full exec ",
+                1, MANY, cli_watch,
                 "From now on, or after revision REV: key, revision, kind and value, tabs in "
-                "between; -o json has the replaced value, too. With --prefix of all keys that "
+                "between, on a terminal the first 60 characters of a value, or with --full all; "
+                "-o json has the replaced value, too. With --prefix of all keys that "
                 "begin so, by cut, from now on or after CUT. --count N ends it after N changes, "
                 "--timeout with exit code 5; a CMD that runs then goes on by itself.\n... N lost: "
                 "from the watch on the last 64 changes of a key are kept, 1,024 of a prefix, and "

@@ -86,11 +86,11 @@ static void diff_print_change(
                 cli_print_escaped(any->key);
         if (cli->values && old && !old->gone) {
                 putchar('\t');
-                cli_print_escaped(old->guard.value);
+                cli_print_shown(cli, old->guard.value);
         }
         if (cli->values && new && !new->gone) {
                 putchar('\t');
-                cli_print_escaped(new->guard.value);
+                cli_print_shown(cli, new->guard.value);
         }
         putchar('\n');
 }
@@ -119,6 +119,8 @@ int cli_diff(struct cli *cli)
         struct sb_bytes prefix = {0};
         int r = 0;
 
+        if (cli->full && !cli->values)
+                return cli_usage("--full is about values: it stands with --values");
         if (cli->operand_count > 2)
                 r = cli_key(cli, cli->operands[2], true, &prefix);
         if (r == 0)

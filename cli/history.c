@@ -33,7 +33,7 @@ static void history_print_version(
                 puts("...");
         printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%u\t%s\t", guard->rev, guard->cut,
                 cli_time_words(time_ns, time_text), guard->writer, cli_kind_name(guard->kind));
-        cli_print_escaped(guard->value);
+        cli_print_shown(cli, guard->value);
         putchar('\n');
 }
 

@@ -18,14 +18,11 @@
 #include "cli/logged.h"
 #include "cli/moments.h"
 
-#define SHOWN_MAX 60 /* characters of a value on a terminal */
-
 struct log {
         struct cli *cli;
         struct cli_logged logged;
         uint64_t from, limit; /* sequence of the first batch, and how many */
-        bool shorten;
-        size_t index; /* of the batch that is printed */
+        size_t index;         /* of the batch that is printed */
 };
 
 static void log_print_batch(const struct log *log, const struct cli_logged_batch *batch)
@@ -136,10 +133,7 @@ static void log_print_value(const struct log *log, const struct sb_wal_entry *en
         const struct sb_bytes value = {entry->value, entry->value_len};
 
         putchar('\t');
-        if (log->shorten)
-                cli_print_shortened(value, SHOWN_MAX);
-        else
-                cli_print_escaped(value);
+        cli_print_shown(log->cli, value);
 }
 
 static void log_print_entry(const struct log *log, const struct sb_wal_entry *entry)
@@ -300,7 +294,6 @@ int cli_log(struct cli *cli)
         if (!log)
                 return cli_fail(cli, "log", -ENOMEM);
         *log = (struct log){.cli = cli, .logged.directory_fd = -1, .from = from, .limit = limit};
-        log->shorten = cli_on_terminal() && !cli->full;
         r = log_show(log, directory);
         cli_logged_close(&log->logged);
         mi_free(log);

@@ -12,11 +12,17 @@
 
 #include "cli/cli.h"
 
+#define SHOWN_MAX 60 /* characters of a value on a terminal */
+
 static bool first_field; /* the open object or list is empty so far */
 
 bool cli_on_terminal(void)
 {
-        return isatty(STDOUT_FILENO) == 1;
+        static int known = -1; /* it is asked for each value of a scan */
+
+        if (known < 0)
+                known = isatty(STDOUT_FILENO) == 1;
+        return known == 1;
 }
 
 void cli_write_escaped(FILE *to, struct sb_bytes bytes)
@@ -66,7 +72,8 @@ static size_t print_escaped_len(unsigned char byte)
         return byte < 0x20 || byte > 0x7e ? 4 : 1;
 }
 
-void cli_print_shortened(struct sb_bytes bytes, size_t shown_max)
+/* Up to so many characters; of longer ones it also says how many bytes there are. */
+static void print_shortened(struct sb_bytes bytes, size_t shown_max)
 {
         const unsigned char *p = bytes.data;
         size_t count = 0;
@@ -79,6 +86,14 @@ void cli_print_shortened(struct sb_bytes bytes, size_t shown_max)
         cli_print_escaped((struct sb_bytes){p, count});
         if (count < bytes.len)
                 printf("... (%zu bytes)", bytes.len);
+}
+
+void cli_print_shown(const struct cli *cli, struct sb_bytes value)
+{
+        if (cli->full || !cli_on_terminal())
+                cli_print_escaped(value);
+        else
+                print_shortened(value, SHOWN_MAX);
 }
 
 static const char base64_digits[] =

@@ -12,9 +12,7 @@
 #include "cli/moments.h"
 #include "cli/patience.h"
 
-#define SHOWN_MAX 60 /* characters of a value on a terminal */
-
-static void scan_print_key(const struct cli *cli, const struct sb_guard *guard, bool shorten)
+static void scan_print_key(const struct cli *cli, const struct sb_guard *guard)
 {
         if (cli->json) {
                 cli_json_guard(cli, guard, cli->values);
@@ -25,10 +23,8 @@ static void scan_print_key(const struct cli *cli, const struct sb_guard *guard, 
                 putchar('\t');
                 if (cli->in_batch)
                         cli_print_bytes(cli, guard->value);
-                else if (shorten)
-                        cli_print_shortened(guard->value, SHOWN_MAX);
                 else
-                        cli_print_escaped(guard->value);
+                        cli_print_shown(cli, guard->value);
         }
         putchar('\n');
 }
@@ -40,7 +36,6 @@ int cli_scan(struct cli *cli)
         struct sb_scan_options how = {.size = sizeof(how), .flags = cli->reverse ? SB_REVERSE : 0};
         struct sb_bytes prefix = {0};
         uint64_t limit = UINT64_MAX, gone = 0;
-        bool shorten = cli_on_terminal() && !cli->full;
         int r = 0;
 
         if (cli->full && !cli->values)
@@ -65,7 +60,7 @@ int cli_scan(struct cli *cli)
 
                 r = sb_scan_next(scan, &guard);
                 if (r == 0)
-                        scan_print_key(cli, &guard, shorten);
+                        scan_print_key(cli, &guard);
                 if (r == SB_E_LAPPED && guard.bus) {
                         gone++;
                         r = 0;

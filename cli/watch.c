@@ -95,7 +95,7 @@ static void watch_print(
                 printf("... %" PRIu64 " lost\n", change->missed);
         cli_print_bytes(cli, change->key);
         printf("\t%" PRIu64 "\t%s\t", change->rev, cli_kind_name(change->kind));
-        cli_print_escaped(change->value);
+        cli_print_shown(cli, change->value);
         putchar('\n');
 }
 
