@@ -7,6 +7,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
+#include "shm/notify/bell.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/queue.h"
 #include "shm/notify/ring.h"
@@ -379,6 +380,75 @@ static void test_a_sweep_takes_no_entry_of_a_watch_that_begins(void)
         CHECK(race_all(&race) > 1);
 }
 
+/* ---- a process that wakes, two sleeps behind ---- */
+
+static struct sb_os waking;
+static uint32_t wakes;
+
+static void count_wake(void *context, struct sb_word32 *word)
+{
+        (void)context, (void)word;
+        wakes++;
+}
+
+/* The client says that it sleeps, as where something waits in its place. */
+static void sleep_anew(void)
+{
+        static const struct sb_word32 goes_on;
+        uint32_t count;
+
+        sb_bell_unstand(&reader);
+        broken |= !sb_bell_stand(&reader, &goes_on, &count);
+}
+
+static bool begin_asleep(void)
+{
+        if (!begin_plain())
+                return false;
+        waking = sb_os_linux;
+        waking.wake = count_wake;
+        reader.segment.os = writer.segment.os = &waking;
+        sleep_anew();
+        return true;
+}
+
+static void wake_client(void *context)
+{
+        (void)context;
+        sb_bell_wake(&writer.segment, reader.slot);
+}
+
+static void wake_and_sleep_twice(void)
+{
+        for (uint32_t i = 0; i < 2; i++) {
+                wake_client(NULL);
+                sleep_anew();
+        }
+}
+
+/* Each sleep that follows is woken. */
+static bool next_sleeps_are_woken(void)
+{
+        for (uint32_t i = 0; i < 4; i++) {
+                sleep_anew();
+                wakes = 0;
+                wake_client(NULL);
+                if (!wakes)
+                        return false;
+        }
+        return true;
+}
+
+static void test_a_process_that_wakes_late_keeps_no_later_sleep_from_being_woken(void)
+{
+        const struct race race = {.begin = begin_asleep,
+                .operation = wake_client,
+                .beside = wake_and_sleep_twice,
+                .right = next_sleeps_are_woken};
+
+        CHECK(race_all(&race) > 3);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -390,5 +460,6 @@ int main(int argc, char **argv)
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
         RUN(test_a_sweep_takes_no_entry_of_a_watch_that_begins);
+        RUN(test_a_process_that_wakes_late_keeps_no_later_sleep_from_being_woken);
         return test_end();
 }
