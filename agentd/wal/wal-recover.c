@@ -61,6 +61,7 @@ struct wal_recover {
         uint64_t first_file;          /* damaged ones are before it: they go; 0: none are */
         bool goes_back, has_rest;     /* the log ends earlier from here on; or begins later */
         bool is_whole;                /* of a damaged log: what is before the damage has the bus */
+        bool copied;                  /* what comes is a copy of the bus */
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns, begun_ns, said_ns;
         uint64_t last_ns; /* realtime of the cut */
@@ -162,6 +163,9 @@ static int wal_recover_begin(void *context, const struct sb_wal_batch *batch, bo
         recover->sequence = batch->sequence;
         recover->entry = 0;
         recover->realtime_ns = batch->realtime_ns;
+        /* Pieces of one alone, or what is behind the word that it is the whole bus. */
+        recover->copied = batch->cut == batch->previous_cut ||
+                          (batch->sequence == recover->whole.since && recover->whole.since_entry);
         if (batch->sequence == recover->whole.since)
                 recover->above = batch->previous_cut - (batch->cut == batch->previous_cut);
         *ret_skip = !wal_recover_counts(recover, batch->sequence) ||
@@ -192,7 +196,8 @@ static int wal_recover_version(struct wal_recover *recover, const struct sb_wal_
                 .stamp = entry->stamp,
                 .txn = entry->transaction,
                 .slot = entry->writer,
-                .born = entry->flags & SB_WAL_BORN};
+                .born = entry->flags & SB_WAL_BORN,
+                .copied = recover->copied};
         int r = sb_load_version(&recover->load, &version);
 
         if (r == SB_E_FULL)
@@ -357,17 +362,21 @@ static int wal_recover_make_of(struct wal_recover *recover, const struct sb_conf
 }
 
 /* The same. A bus that was full comes back in another order, and where it has no room in that, in a
- * larger segment. Fault RECOVER_AS_LARGE: it does not. Return: 0, -1. */
+ * larger segment. Where that is too little, too, without the past that rules of before kept, and of
+ * which the rules that apply now say nothing. Fault RECOVER_AS_LARGE: not in a larger one. Return:
+ * 0, -1. */
 static int wal_recover_make(struct wal_recover *recover, int directory_fd, struct sb_memory *ret)
 {
         struct sb_config config = *recover->config;
-        uint32_t left = SB_FAULT(RECOVER_AS_LARGE) ? 0 : LARGER_STEPS;
-        uint64_t part = recover->config->size / LARGER_PART;
-        int r = wal_recover_make_of(recover, &config, directory_fd, ret);
+        uint64_t part = config.size / LARGER_PART;
+        uint32_t tries = SB_FAULT(RECOVER_AS_LARGE) ? 1 : LARGER_STEPS + 1, count = 0;
+        int r = -ENOSPC;
 
+        part = part > LARGER_LEAST ? part : LARGER_LEAST;
         /* Bound: result. --size is said to be too small. */
-        for (; r == -ENOSPC && left; left--) {
-                config.size += part > LARGER_LEAST ? part : LARGER_LEAST;
+        for (; r == -ENOSPC && count < tries * (recover->own_last ? 2 : 1); count++) {
+                config.size = recover->config->size + count % tries * part;
+                recover->words.forward = count >= tries;
                 recover->entries = 0;
                 r = wal_recover_make_of(recover, &config, directory_fd, ret);
         }

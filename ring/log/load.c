@@ -135,13 +135,57 @@ static struct sb_version *load_fill(struct sb_handle *handle, const struct attem
 
 /* ---- what it replaces ---- */
 
+/* In the first reading: what a version of a rule's key says of the times of rules. */
+static void load_note_rule(struct sb_load *load, const struct sb_load_version *version)
+{
+        struct sb_rule_value value;
+
+        if (load->cut || version->key_len < SB_KEEP_PREFIX ||
+                memcmp(version->key, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1) != 0)
+                return;
+        if (version->kind == SB_VERSION_DELETED) {
+                if (load->rule_went < version->stamp)
+                        load->rule_went = version->stamp;
+        } else if (version->value_len == sizeof(value)) {
+                memcpy(&value, version->value, sizeof(value));
+                if (load->rules_since < value.since)
+                        load->rules_since = value.since;
+                load->rule_begins |= !value.since;
+        }
+}
+
+/* Under a pin: the cut before which no past of a key is kept for the rules that it has. */
+static uint64_t load_rules_begin(struct sb_load *load, const struct sb_load_version *version)
+{
+        struct sb_rule_found found;
+
+        if (!load->forward)
+                return sb_rules_uncovered(load->handle, version->key, version->key_len);
+        sb_rules_find(load->handle, version->key, version->key_len, false, &found);
+        return found.renewed || !found.value.since ? UINT64_MAX : found.value.since;
+}
+
+/* Under a pin: whether what the version replaced was gone when the rules of its key began. The bus
+ * at its cut does not know a rule that was taken away meanwhile: what that may have kept is no such
+ * thing; nor is what a copy of the bus had still. Fault RULES_LOOK_BACK: nothing is. */
+static bool load_precedes_rules(struct sb_load *load, const struct sb_load_version *version)
+{
+        if (version->stamp > load->rules_since || SB_FAULT(RULES_LOOK_BACK) ||
+                (!load->forward && (version->copied || version->stamp <= load->rule_went)))
+                return false;
+        return version->stamp <= load_rules_begin(load, version);
+}
+
 /* Whether the version that is replaced stays behind the new one: for a rule, or for a mark. Of the
  * bus's own keys only the newest counts. */
-static bool load_keeps(const struct sb_load *load, const struct sb_load_version *version,
+static bool load_keeps(struct sb_load *load, const struct sb_load_version *version,
         const struct sb_spot *spot, uint64_t stamp)
 {
-        return load->cut && ((spot->word & SB_CELL_KEPT) ||
-                                    !sb_horizon_passed(load->handle, version->stamp, stamp));
+        if (!load->cut)
+                return false;
+        if (!sb_horizon_passed(load->handle, version->stamp, stamp))
+                return true;
+        return (spot->word & SB_CELL_KEPT) && !load_precedes_rules(load, version);
 }
 
 /* The new version's link, over @head, which stays or goes. */
@@ -379,6 +423,7 @@ int sb_load_version(struct sb_load *load, const struct sb_load_version *version)
 
         if (r || load_passes(load, version))
                 return r;
+        load_note_rule(load, version);
         attempt.hash = sb_hash_key(version->key, version->key_len, load->handle->segment.seed);
         r = load_try(load, &attempt);
         if (SB_UNLIKELY(r == SB_E_FULL))
@@ -443,6 +488,9 @@ int sb_load_turn(struct sb_load *load, const struct sb_load_words *words)
         (void)sb_clock_take_cut(handle);
         sb_horizon_renew(handle);
         load->cut = words->cut;
+        load->forward = words->forward;
+        if (load->forward && load->rule_begins)
+                load->rules_since = UINT64_MAX;
         return 0;
 }
 

@@ -17,11 +17,12 @@
  * cuts, and then the log from the first of these cuts on, give the bus of the log's last cut.
  *
  * A version that another one replaces is kept where a rule or a mark of the bus at its cut keeps
- * it, else it is freed at once. Where rules alone decide, more may stay until memory is short or
- * the engine sweeps. A deleted key is taken out as in a bus that serves: its floor rises to its
- * last revision. Where memory is so short that the loading sweeps, a delete that a rule with a
- * span, or the floor of history, lets go at the cut may go before what replaced it is loaded: then
- * the past behind that one is not known.
+ * it, else it is freed at once. A rule looks forward: what was replaced before any of the rules of
+ * its key began goes, unless the bus still had it when it was copied. Where rules alone decide,
+ * more may stay until memory is short or the engine sweeps. A deleted key is taken out as in a bus
+ * that serves: its floor rises to its last revision. Where memory is so short that the loading
+ * sweeps, a delete that a rule with a span, or the floor of history, lets go at the cut may go
+ * before what replaced it is loaded: then the past behind that one is not known.
  *
  * Always true:
  *
@@ -60,12 +61,16 @@
 /* A loading; its members are load.c's. */
 struct sb_load {
         struct sb_handle *handle;
-        uint64_t newest;     /* the highest stamp of what was loaded */
-        uint64_t cut;        /* of the bus that is loaded; 0: the first reading is going on */
-        uint64_t node_count; /* that sb_load_end() has to link */
-        uint64_t borrowed;   /* values that are in the reserve, at most */
-        uint32_t rest;       /* so many versions without another sweep, for one has freed nothing */
-        bool borrows;        /* this one may go into the reserve */
+        uint64_t newest;      /* the highest stamp of what was loaded */
+        uint64_t cut;         /* of the bus that is loaded; 0: the first reading is going on */
+        uint64_t node_count;  /* that sb_load_end() has to link */
+        uint64_t borrowed;    /* values that are in the reserve, at most */
+        uint64_t rules_since; /* what was replaced later than this is in the past of a rule */
+        uint64_t rule_went;   /* the last stamp at which a rule was taken away; 0: none was */
+        bool rule_begins;     /* one of them has no past yet */
+        bool forward;         /* as in sb_load_words */
+        uint32_t rest; /* so many versions without another sweep, for one has freed nothing */
+        bool borrows;  /* this one may go into the reserve */
         uint64_t fetched[SB_LOAD_FETCH]; /* hashes of which the buckets are on their way */
         uint32_t fetched_count;
 };
@@ -81,6 +86,8 @@ struct sb_load_version {
         uint32_t slot; /* of the client that wrote it */
         bool born;     /* the key was made with it: where it was read, its link led to no other
                           version, and did not say TRIMMED */
+        bool copied;   /* it was read in a copy of the bus: what it replaces was read there, too, if
+                          it was there still */
 };
 
 /* What the stored bus says of itself at its cut. */
@@ -90,6 +97,9 @@ struct sb_load_words {
          * stored; the first must not be lower than it was then, and of the second UINT64_MAX, which
          * costs watches the changes of before the cut, is right where it was not stored. */
         uint64_t history_floor, forgotten;
+        /* For a bus that does not fit: what was replaced before the rule that applies now began
+         * goes, whatever rule kept it then. */
+        bool forward;
 };
 
 /* Begins. @handle is of the only record in use, and has written nothing. Keys that are removed keep

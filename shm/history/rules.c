@@ -85,6 +85,31 @@ void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, 
         *ret = (struct sb_rule_found){0};
 }
 
+/* Of one rule. It is written twice in its first life: so with a later revision another one was here
+ * before it, or one was taken away. */
+static uint64_t rules_begin(const struct sb_rule_found *found)
+{
+        return found->rev <= 2 ? found->value.since : 0;
+}
+
+uint64_t sb_rules_uncovered(struct sb_handle *handle, const void *key, uint32_t key_len)
+{
+        struct sb_rule_found found = {0};
+        uint64_t least = UINT64_MAX, begin;
+        uint32_t len = key_len + 1;
+
+        if (sb_rules_read(handle, key, key_len, false, &found))
+                least = rules_begin(&found);
+        while (len--) {
+                if (!rules_has_length(&handle->segment, len) ||
+                        !sb_rules_read(handle, key, len, true, &found))
+                        continue;
+                begin = rules_begin(&found);
+                least = begin < least ? begin : least;
+        }
+        return least == UINT64_MAX ? 0 : least;
+}
+
 void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix)
 {
         struct sb_superblock *super = handle->segment.super;

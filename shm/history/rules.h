@@ -91,6 +91,10 @@ bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, 
  * longer rule. Cost: a look-up for each length of prefix that ever had a rule. */
 void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
+/* Under a pin: up to which cut none of the rules that are there, for a key or for a prefix of it,
+ * ever covered its past; 0: that is not known, for one of them is not its key's first one, or is
+ * not finished. Cost: as of sb_rules_find(). */
+uint64_t sb_rules_uncovered(struct sb_handle *handle, const void *key, uint32_t key_len);
 /* For a process that writes a rule, before it does. */
 void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix);
 /* For a process that is alone in the segment: announce each rule that has a key. */

@@ -10,6 +10,7 @@
 #include "shm/history/times.h"
 #include "shm/mvcc/clock.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/load.h"
 
 /* ---- rules ---- */
@@ -48,6 +49,89 @@ static void test_a_rule_keeps_what_came_before_its_key_and_after(void)
         CHECK_EQ(past_of("gone/y", 12), -1);
         CHECK(!put(&writer, "all/x", "v", 1) && chain_is("all/x", "9-8-7-6-5-4-3-2-1-"));
         unmake_bus();
+}
+
+/* Six versions of a key, replaced at 20, 30 and so on; @copied: of a copy of the bus. */
+static bool six_versions(const char *key, bool copied)
+{
+        for (uint64_t rev = 1; rev < 7; rev++) {
+                struct sb_load_version version = {.key = key,
+                        .key_len = (uint32_t)strlen(key),
+                        .rev = rev,
+                        .stamp = rev * 10,
+                        .born = rev == 1,
+                        .copied = copied};
+
+                if (sb_load_version(&load, &version))
+                        return false;
+        }
+        return true;
+}
+
+static bool turn_forward(void)
+{
+        struct sb_load_words words = {.cut = 100, .forward = true};
+
+        return !sb_load_turn(&load, &words);
+}
+
+static void test_what_was_replaced_before_its_rule_does_not_come_back(void)
+{
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51) && !turn(100));
+        CHECK(six_versions("k", false) && !end_load() && sound());
+        CHECK(chain_is("k", "6-5~"));
+        CHECK(past_of("k", 50) == 5 && past_of("k", 49) == -1);
+        unmake_bus();
+        /* By a rule of all keys, which is older. */
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51));
+        CHECK(!rule("", true, ALL, 30, 2, 31) && !turn(100));
+        CHECK(six_versions("k", false) && six_versions("l", false) && !end_load() && sound());
+        CHECK(chain_is("k", "6-5-4-3~") && chain_is("l", "6-5-4-3~"));
+        unmake_bus();
+        /* By one that is younger than the key's own. */
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 30, 2, 31));
+        CHECK(!rule("", true, ALL, 50, 2, 51) && !turn(100));
+        CHECK(six_versions("k", false) && six_versions("l", false) && !end_load() && sound());
+        CHECK(chain_is("k", "6-5-4-3~") && chain_is("l", "6-5~"));
+        unmake_bus();
+}
+
+/* Another rule may have kept the same past: one of which this one took the place, or one that was
+ * taken away since, or one of which only the copy of the bus knows. */
+static void test_what_a_rule_of_before_may_have_kept_comes_back(void)
+{
+        unsigned char name[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key("", 0, true, name);
+
+        for (uint32_t forward = 0; forward < 2; forward++) {
+                const char *wanted = forward ? "6-5~" : "6-5-4-3-2-1-";
+
+                CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 4, 51));
+                CHECK(forward ? turn_forward() : !turn(100));
+                CHECK(six_versions("k", false) && !end_load() && chain_is("k", wanted) && sound());
+                unmake_bus();
+                CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51));
+                CHECK(!give(name, len, SB_VERSION_DELETED, 4, 50, NULL, 0));
+                CHECK(forward ? turn_forward() : !turn(100));
+                CHECK(six_versions("k", false) && !end_load() && chain_is("k", wanted) && sound());
+                unmake_bus();
+                CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51));
+                CHECK(forward ? turn_forward() : !turn(100));
+                CHECK(six_versions("k", true) && !end_load() && chain_is("k", wanted) && sound());
+                unmake_bus();
+        }
+}
+
+static void test_a_mark_keeps_what_was_replaced_before_a_rule(void)
+{
+        for (uint32_t forward = 0; forward < 2; forward++) {
+                CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51));
+                CHECK(!mark_of("m", 25, 3, SB_RECORD_NUMBER(1, 7), 26));
+                CHECK(forward ? turn_forward() : !turn(100));
+                CHECK(six_versions("k", false) && !end_load() && sound());
+                CHECK(chain_is("k", "6-5~2~") && past_of("k", 25) == 2);
+                unmake_bus();
+        }
 }
 
 static void test_a_rule_that_was_being_written_is_finished_later(void)
@@ -368,7 +452,11 @@ static void test_a_time_to_come_counts_as_now(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_rule_keeps_what_came_before_its_key_and_after);
+        RUN(test_what_was_replaced_before_its_rule_does_not_come_back);
+        RUN(test_what_a_rule_of_before_may_have_kept_comes_back);
+        RUN(test_a_mark_keeps_what_was_replaced_before_a_rule);
         RUN(test_a_rule_that_was_being_written_is_finished_later);
         RUN(test_a_delete_that_was_replaced_above_the_floor_stays);
         RUN(test_the_last_versions_alone_stay_of_a_key_that_has_many);
