@@ -28,16 +28,20 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
+#include "shm/upkeep/move.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 
 /* A chain of which a rule keeps the last versions is looked through once in so many. */
 #define LOOK_EVERY 64u
+/* Shares of moving for one version. In each, some 64 versions move. */
+#define MOVES_MAX 4096u
 /* Revisions end below what words with signs take. */
 #define REV_MAX (SB_STAMP_INTENT - 2)
 
@@ -396,8 +400,27 @@ static int load_try_swept(struct sb_load *load, struct attempt *attempt)
         return r;
 }
 
-/* There was no memory: behind a sweep, and then out of the reserve. When a sweep has freed nothing
- * the next one waits until it is the last thing to try: it looks at the whole segment. */
+/* What lies in the way moves, as for a writer that waits: what is loaded is freed again at other
+ * places than in the bus that served, and a large value needs units in a row. Fault LOAD_UNMOVED:
+ * it does not. */
+static int load_try_moved(struct sb_load *load, struct attempt *attempt)
+{
+        struct sb_handle *handle = load->handle;
+        uint32_t left = SB_FAULT(LOAD_UNMOVED) ? 0 : MOVES_MAX;
+        int r;
+
+        sb_window_begin(handle);
+        /* Bound: result. There is no memory: windows that are given up are looked for again. */
+        do
+                r = load_try(load, attempt);
+        while (r == SB_E_FULL && left-- && sb_move(handle));
+        sb_window_end(handle);
+        return r;
+}
+
+/* There was no memory: behind a sweep, then out of the reserve, and then behind moves. When a sweep
+ * has freed nothing the next one waits until little else is left to try: it looks at the whole
+ * segment. */
 static int load_try_again(struct sb_load *load, struct attempt *attempt)
 {
         bool rests = load->rest > 0;
@@ -413,6 +436,8 @@ static int load_try_again(struct sb_load *load, struct attempt *attempt)
                 r = load_try_reserve(load, attempt);
         if (r == SB_E_FULL && rests)
                 r = load_try_swept(load, attempt);
+        if (r == SB_E_FULL)
+                r = load_try_moved(load, attempt);
         return r;
 }
 

@@ -2,6 +2,7 @@
  * Loading (ring/log/load.h) and memory: a log that is longer than the segment is loaded all the
  * same, a full segment says so and loses nothing; and how fast loading is.
  */
+#include "tests/harness/faults.h"
 #include "tests/unit/load.h"
 
 /* ---- memory ---- */
@@ -129,6 +130,31 @@ static void test_what_deletes_left_serves_also_while_sweeps_rest(void)
         for (uint32_t i = 0; i < SB_PENDING_BATCH / 16; i++)
                 CHECK(!give("kept", 4, SB_VERSION_VALUE, rev++, 11, bytes, 400));
         CHECK(load.rest > 0 && make_room(12) && ends_without_loss());
+        unmake_bus();
+}
+
+/* Two of three values are deleted in each unit: a large one finds no units in a row. */
+static void test_what_lies_in_the_way_of_a_large_value_moves(void)
+{
+        uint32_t count = 0;
+        char key[16];
+
+        CHECK(begin(1 << 20) && !turn(100) && hold_room());
+        for (int r = 0; !r; count += !r) {
+                snprintf(key, sizeof(key), "%06u", count);
+                r = give(key, 6, SB_VERSION_VALUE, 1, 10, bytes, 1100);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+                snprintf(key, sizeof(key), "%06u", i);
+                CHECK(i % 3 == 0 || !deleted(key, 2, 11));
+        }
+        CHECK(!give("large", 5, SB_VERSION_VALUE, 1, 12, bytes, 200 << 10));
+        CHECK(!give("larger", 6, SB_VERSION_VALUE, 1, 12, bytes, 240 << 10));
+        for (uint32_t i = 0; i < count; i++) {
+                snprintf(key, sizeof(key), "%06u", i);
+                CHECK_EQ(rev_of(key), i % 3 == 0);
+        }
+        CHECK(rev_of("large") == 1 && make_room(13) && ends_without_loss());
         unmake_bus();
 }
 
@@ -304,9 +330,11 @@ static void test_many_keys_are_loaded(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_full_segment_says_so_and_has_what_came_before);
         RUN(test_what_is_full_takes_deletes_and_what_they_freed_serves);
         RUN(test_what_deletes_left_serves_also_while_sweeps_rest);
+        RUN(test_what_lies_in_the_way_of_a_large_value_moves);
         RUN(test_an_index_without_an_empty_cell_is_full);
         RUN(test_a_million_overwrites_need_no_more_memory_than_the_keys);
         RUN(test_large_values_that_are_replaced_leave_their_units);
