@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -152,15 +153,30 @@ void sb_wal_operator_say_headless(const struct sb_config *config, const struct s
 
 void sb_wal_operator_say_failed(const struct sb_config *config, uint64_t sequence, int r)
 {
-        /* A value may have a quarter of the bus, and a tiny bus has shorter keys. */
-        if (r == -ENOSPC || r == -EMSGSIZE)
-                sb_log("--size is too small for what the log in %s has: give a larger one; the log "
-                       "is as it was",
-                        config->place.directory);
-        else
-                sb_log("the log in %s cannot be brought back, at batch %" PRIu64 ": %s; it is as "
-                       "it was",
-                        config->place.directory, sequence, strerror(-r));
+        sb_log("the log in %s cannot be brought back, at batch %" PRIu64 ": %s; it is as it was",
+                config->place.directory, sequence, strerror(-r));
+}
+
+void sb_wal_operator_say_too_small(const struct sb_wal_room *room, int r)
+{
+        char size[32], history[64] = "", text[32];
+
+        if (r == -EMSGSIZE) {
+                /* A value may have a quarter of the bus, and a tiny bus has shorter keys. */
+                sb_config_size_words((room->value_len * 4 | 0xfffff) + 1, size);
+                sb_log("--size is too small for what the log in %s has, of which a value of "
+                       "%" PRIu64 " bytes needs some %s: give a larger one; the log is as it was",
+                        room->config->place.directory, room->value_len, size);
+                return;
+        }
+        if (room->history)
+                snprintf(history, sizeof(history), ", %s of it older versions that rules keep",
+                        sb_config_size_words(room->history & ~UINT64_C(1023), text));
+        sb_log("--size is too small for what the log in %s has%s, which %s %s: give a larger one; "
+               "the log is as it was",
+                room->config->place.directory, history,
+                room->does ? "fits into" : "does not fit into",
+                sb_config_size_words(room->size, size));
 }
 
 void sb_wal_operator_say_larger(const struct sb_config *config, uint64_t size)

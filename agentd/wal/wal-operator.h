@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "agentd/config.h"
+#include "agentd/wal/wal-room.h"
 #include "ring/wal/wal-reader.h"
 
 /* The operator asked for a cut that lies before the first batch. */
@@ -31,6 +32,9 @@ void sb_wal_operator_say_damaged(
 /* What the log has does not have the whole bus, for something is missing before it. */
 void sb_wal_operator_say_headless(const struct sb_config *config, const struct sb_wal_end *end);
 
+/* What a start says of a log that does not fit, with -ENOSPC or -EMSGSIZE: what of it, and into
+ * which size it fits, or does not either. */
+void sb_wal_operator_say_too_small(const struct sb_wal_room *room, int r);
 /* What a start says when a log cannot be brought back, at batch @sequence, with -errno; when the
  * segment is larger than --size; and of a log that another program, machine or bus has written, or
  * of which a file is none. */

@@ -15,6 +15,7 @@
 #include "agentd/wal/wal-aside.h"
 #include "agentd/wal/wal-lock.h"
 #include "agentd/wal/wal-operator.h"
+#include "agentd/wal/wal-room.h"
 #include "ring/log/load.h"
 #include "ring/wal/wal-behind.h"
 #include "ring/wal/wal-file.h"
@@ -36,11 +37,6 @@
 #define SECOND_NS    UINT64_C(1000000000)
 #define LOOK_BYTES   (UINT64_C(16) << 20) /* that are read between two looks at the clock */
 #define LOOK_ENTRIES 4096u
-/* Where a bus does not fit its segment is larger by this part of --size, so often at most; of a
- * tiny bus by eight units, for a large value takes units in a row. */
-#define LARGER_PART  16u
-#define LARGER_LEAST 32768u
-#define LARGER_STEPS 2u
 
 /* A word of the bus, as the last entry has it that names it, and where that stands. */
 struct wal_recover_word {
@@ -62,6 +58,8 @@ struct wal_recover {
         bool goes_back, has_rest;     /* the log ends earlier from here on; or begins later */
         bool is_whole;                /* of a damaged log: what is before the damage has the bus */
         bool copied;                  /* what comes is a copy of the bus */
+        int directory_fd;             /* while the segment is made */
+        struct sb_wal_room room;
         /* Where the reading is. */
         uint64_t sequence, entry, entries, realtime_ns, begun_ns, said_ns;
         uint64_t last_ns; /* realtime of the cut */
@@ -200,9 +198,9 @@ static int wal_recover_version(struct wal_recover *recover, const struct sb_wal_
                 .copied = recover->copied};
         int r = sb_load_version(&recover->load, &version);
 
-        if (r == SB_E_FULL)
-                return -ENOSPC;
-        return r;
+        if (r == -EMSGSIZE)
+                recover->room.value_len = entry->value_len;
+        return r == SB_E_FULL ? -ENOSPC : r;
 }
 
 static int wal_recover_entry(void *context, const struct sb_wal_entry *entry)
@@ -315,8 +313,13 @@ static int wal_recover_fill(
                 /* The log may have more than the bus had at once. Fault RECOVER_ALL_HISTORY. */
                 if (!SB_FAULT(RECOVER_ALL_HISTORY))
                         sb_store_release(&segment->super->history_limit, limit);
+                sb_wal_room_see_empty(&recover->room, segment);
                 r = wal_recover_load(recover, &handle);
                 sb_handle_fini(&handle);
+                if (!r)
+                        sb_wal_room_see_loaded(&recover->room, segment);
+                else
+                        sb_wal_room_see_full(&recover->room, segment);
         }
         mi_free(space);
         if (!r)
@@ -361,28 +364,33 @@ static int wal_recover_make_of(struct wal_recover *recover, const struct sb_conf
         return r;
 }
 
-/* The same. A bus that was full comes back in another order, and where it has no room in that, in a
- * larger segment. Where that is too little, too, without the past that rules of before kept, and of
- * which the rules that apply now say nothing. Fault RECOVER_AS_LARGE: not in a larger one. Return:
- * 0, -1. */
+static int wal_recover_try(
+        void *context, const struct sb_config *config, bool forward, struct sb_memory *ret)
+{
+        struct wal_recover *recover = context;
+
+        recover->words.forward = forward;
+        recover->entries = 0;
+        return wal_recover_make_of(recover, config, recover->directory_fd, ret);
+}
+
+/* The same, of the size that all of it needs. Return: 0, -1. */
 static int wal_recover_make(struct wal_recover *recover, int directory_fd, struct sb_memory *ret)
 {
-        struct sb_config config = *recover->config;
-        uint64_t part = config.size / LARGER_PART;
-        uint32_t tries = SB_FAULT(RECOVER_AS_LARGE) ? 1 : LARGER_STEPS + 1, count = 0;
-        int r = -ENOSPC;
+        struct sb_wal_room *room = &recover->room;
+        int r;
 
-        part = part > LARGER_LEAST ? part : LARGER_LEAST;
-        /* Bound: result. --size is said to be too small. */
-        for (; r == -ENOSPC && count < tries * (recover->own_last ? 2 : 1); count++) {
-                config.size = recover->config->size + count % tries * part;
-                recover->words.forward = count >= tries;
-                recover->entries = 0;
-                r = wal_recover_make_of(recover, &config, directory_fd, ret);
-        }
-        if (!r && config.size != recover->config->size)
-                sb_wal_operator_say_larger(recover->config, config.size);
-        if (r && r != -1)
+        recover->directory_fd = directory_fd;
+        *room = (struct sb_wal_room){.config = recover->config,
+                .has_rules = recover->own_last != 0,
+                .make = wal_recover_try,
+                .context = recover};
+        r = sb_wal_room_find(room, ret);
+        if (!r && room->size != recover->config->size)
+                sb_wal_operator_say_larger(recover->config, room->size);
+        if (r == -ENOSPC || r == -EMSGSIZE)
+                sb_wal_operator_say_too_small(room, r);
+        else if (r && r != -1)
                 sb_wal_operator_say_failed(recover->config, recover->sequence, r);
         return r ? -1 : 0;
 }

@@ -190,6 +190,7 @@
         X(REST_TAKEN_FIRST, "what is to be kept aside loses its names before it is")               \
         X(OLDER_COPY_DROPPED, "the log keeps one copy of the bus, not two")                        \
         X(LOAD_UNMOVED, "while a bus comes back, nothing moves out of the way of a large value")   \
+        X(UNITS_UNHELD, "what a bus has more than its --size behind a start is filled")            \
         X(RULES_LOOK_BACK, "what was replaced before its rule was there comes back from the log")  \
         X(FRONT_NEEDED, "a log that is damaged before a whole copy is refused")                    \
         X(SPARE_UNSYNCED, "a file that did not leave for good becomes a spare")                    \

@@ -164,7 +164,9 @@ struct sb_superblock {
                                                                    one, locked or */
         struct sb_word64 forgotten; /* no key was forgotten, and the delete that led to it, above
                                        this cut; any process that removes a key, CAS, only up */
-        uint64_t pad5[1];
+        uint64_t held_units; /* that values, nodes and branches leave free: a bus that came back in
+                                more than its --size has no more room by that. Written once, before
+                                another process maps the segment */
 
         /* Lines 12 to 19: the roster: bit n % 64 of word n / 64: record n is in use (roster.h). Set
          * by the engine that grants the record; cleared by its owner, or the reaper of a dead one;

@@ -55,6 +55,27 @@ uint32_t sb_slab_search_block_count(const struct sb_handle *handle, uint32_t cla
         return own < count ? count - own : 1;
 }
 
+uint32_t sb_slab_search_count_free(const struct sb_segment *segment)
+{
+        const struct sb_geometry *g = &segment->geometry;
+        uint32_t count = 0, unit;
+
+        for (unit = 0; unit < g->unit_count - g->reserve_count; unit++) {
+                enum sb_unit_kind kind = SB_UNIT_KIND(sb_unit_word(segment, unit));
+
+                count += kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY;
+        }
+        return count;
+}
+
+bool sb_slab_search_holds(const struct sb_handle *handle, uint32_t count)
+{
+        uint64_t held = handle->segment.super->held_units;
+
+        return SB_UNLIKELY(held) && !SB_FAULT(UNITS_UNHELD) &&
+               sb_slab_search_count_free(&handle->segment) < held + count;
+}
+
 /* A search for a unit that serves as a slab of one kind and class, among first .. end-1. */
 struct search {
         uint64_t wanted; /* the unit's word, with this client as its owner */
@@ -261,6 +282,10 @@ static uint32_t slab_search_units(
         const struct sb_segment *segment = &handle->segment;
         uint32_t unit = NO_UNIT;
 
+        /* Not guards: a full bus can be read. */
+        if (effort != SB_SLABS_ALONE && !search->first &&
+                SB_UNIT_KIND(search->wanted) != SB_UNIT_GUARDS && sb_slab_search_holds(handle, 1))
+                effort = SB_SLABS_ALONE;
         if (effort != SB_SLABS_ALONE && slab_search_has_plenty(handle, search)) {
                 unit = slab_search_roomy(handle, search);
                 if (unit == NO_UNIT)

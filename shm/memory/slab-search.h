@@ -32,6 +32,13 @@ enum sb_slab_effort {
 uint32_t sb_slab_search(struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_,
         enum sb_slab_effort effort, bool reserve);
 
+/* How many units below the reserve are FREE or EMPTY. Cost: a look at each unit's word. */
+uint32_t sb_slab_search_count_free(const struct sb_segment *segment);
+/* Whether the bus holds back (`held_units`) what is free, so that @count units cannot be taken now.
+ * Two clients that ask at once may both be told that they can. Cost: where it holds back some, as
+ * of a count. */
+bool sb_slab_search_holds(const struct sb_handle *handle, uint32_t count);
+
 /* How many blocks of each slab of this class may be taken now, the first ones; @reserve: of one in
  * the reserve. */
 uint32_t sb_slab_search_block_count(const struct sb_handle *handle, uint32_t class_, bool reserve);

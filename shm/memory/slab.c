@@ -287,6 +287,10 @@ static struct sb_slab_cache *slab_cache_serving(
         uint32_t larger;
 
         handle->slabs.look_skipped = false;
+        /* A bus that has come back with more units than its --size had gets no keys by what is free
+         * in their slabs, or each start would need some more of them. */
+        if (kind == SB_UNIT_NODES && !own->count && sb_slab_search_holds(handle, 0))
+                return NULL;
         if (own->count || slab_refill(handle, own, kind, class_, SB_SLABS_FRESH))
                 return own;
         for (larger = class_ + 1; (also & SB_SLAB_LARGER) && larger < segment->class_count;

@@ -10,6 +10,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
+#include "shm/memory/slab-search.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 
@@ -460,6 +461,8 @@ uint32_t sb_window_row(struct sb_handle *handle, uint32_t count, uint32_t limit)
 
         if (!handle->window.moves)
                 unit = sb_window_take_kept(handle, count);
+        if (unit == SB_VACANCY_NONE && sb_slab_search_holds(handle, count))
+                return SB_VACANCY_NONE;
         if (unit == SB_VACANCY_NONE)
                 unit = window_find_run(handle, count, limit);
         if (unit == SB_VACANCY_NONE && window_free_empty(handle, limit))

@@ -399,6 +399,7 @@ static const struct {
         {SB_FAULT_PLACE_UNSYNCED, "tests/power/power-faults"},
         {SB_FAULT_SPELLS_UNCOUNTED, "tests/power/power-ext4-faults"},
         {SB_FAULT_LOAD_UNMOVED, "tests/unit/unit-faults"},
+        {SB_FAULT_UNITS_UNHELD, "tests/unit/unit-faults"},
         {SB_FAULT_RULES_LOOK_BACK, "tests/unit/unit-faults"},
         {SB_FAULT_FRONT_NEEDED, "tests/api/api-faults"},
         {SB_FAULT_COPY_ENDED_EARLY, "tests/api/api-faults"},

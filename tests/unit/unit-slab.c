@@ -9,10 +9,12 @@
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab-search.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 #include "shm/upkeep/sweep.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/flush.h"
@@ -546,9 +548,45 @@ static void test_the_bit_that_is_cleared_is_the_blocks_own(void)
         }
 }
 
+/* A bus that came back in more than its --size: values and keys have no more units by that. */
+static void test_what_a_bus_holds_back_serves_no_value(void)
+{
+        const uint32_t held = 20;
+        uint32_t all, row = 0;
+        uint64_t offset, first;
+
+        CHECK(begin(1 << 20, 0));
+        all = sb_slab_search_count_free(&writer.segment);
+        writer.segment.super->held_units = held;
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 100, 0, &first));
+        /* Units one by one and in a row, until there are as many as it holds back; blocks in them
+         * serve still, and so does the reserve. */
+        for (; sb_slab_search_count_free(&writer.segment) > held + 8; row++)
+                CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS,
+                        row % 2 ? largest() : 3 * writer.segment.geometry.unit_size, 0, &offset));
+        CHECK(row > 20 && all > 2 * held);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 9 * writer.segment.geometry.unit_size, 0,
+                         &offset),
+                SB_E_FULL);
+        while (!sb_slab_take(&writer, SB_UNIT_NODES, largest(), 0, &offset))
+                row++;
+        CHECK_EQ(sb_slab_search_count_free(&writer.segment), held);
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 100, 0, &offset));
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), SB_E_FULL);
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, SB_SLAB_RESERVE, &offset));
+        CHECK(!sb_slab_take(&writer, SB_UNIT_GUARDS, 100, 0, &offset));
+        /* More than that is taken already: no keys, also where there is a slab of them. */
+        writer.segment.super->held_units = held + 1;
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_NODES, 100, 0, &offset), SB_E_FULL);
+        writer.segment.super->held_units = 0;
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset));
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_the_class_of_a_size_is_the_least_that_holds_it);
         RUN(test_blocks_never_overlap_whatever_is_taken_and_freed);
         RUN(test_a_block_taken_is_live_and_of_no_cell_whatever_its_last_life_left);
@@ -568,5 +606,6 @@ int main(int argc, char **argv)
         RUN(test_only_a_blocks_start_is_a_block);
         RUN(test_hostile_offsets_and_unit_words_name_no_block);
         RUN(test_the_bit_that_is_cleared_is_the_blocks_own);
+        RUN(test_what_a_bus_holds_back_serves_no_value);
         return test_end();
 }
