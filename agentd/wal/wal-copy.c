@@ -20,7 +20,7 @@
 /* Each batch takes something of the writers, so pieces come together, unless the batch of a client
  * that waits would have them. */
 #define COPY_PIECES      10u
-#define COPY_PIECES_LAST 32u                  /* 8 MiB, at a clean end */
+#define COPY_PIECES_LAST 32u                  /* 8 MiB, at a clean end, or of too long a log */
 #define COPY_ALONE_NS    UINT64_C(1000000000) /* since a client waited */
 
 static uint64_t wal_copy_now(void)
@@ -48,7 +48,7 @@ bool sb_wal_copy_is_wanted(const struct sb_wal_log *log)
 {
         const struct sb_superblock *super = log->handle.segment.super;
 
-        return log->written > log->config->checkpoint_bytes ||
+        return log->call || log->written > log->config->checkpoint_bytes ||
                (log->config->checkpoint_ns && log->written &&
                        wal_copy_now() - log->copied_ns >= log->config->checkpoint_ns) ||
                /* A:copies. Fault COPY_UNWANTED: not asked. */
@@ -89,16 +89,25 @@ static void wal_copy_count_begun(struct sb_wal_log *log)
 /* Begin one when it is time; between two batches. */
 void sb_wal_copy_begin(struct sb_wal_log *log)
 {
-        if (log->copy.since || log->batch.all || !log->sequence ||
+        bool once = log->call == SB_WAL_CALL_ONCE;
+
+        /* The first batch of a log looks at all anyway: with it comes the whole copy, or none. */
+        if (log->copy.since || (log->batch.all && !once) || !log->sequence ||
                 (!log->last && !sb_wal_copy_is_wanted(log)))
                 return;
         log->copy = (struct sb_wal_copy){.since = log->sequence + 1,
                 /* Below the cut that its first batch shares with the one before. */
                 .above = log->batch.above - 1,
                 .words = 1,
-                .begins = true};
+                .begins = true,
+                .once = once,
+                .soon = log->call};
+        log->call = SB_WAL_CALL_NONE;
         log->written = log->grown = 0;
-        sb_batch_copy(&log->batch);
+        if (once)
+                sb_batch_copy_once(&log->batch);
+        else
+                sb_batch_copy(&log->batch);
         wal_copy_count_begun(log);
 }
 
@@ -112,6 +121,8 @@ static uint64_t wal_copy_words(const struct sb_wal_log *log)
         uint64_t late = wanted > log->batch.copy_next ? wanted - log->batch.copy_next : 0;
         uint64_t paced = log->copy.words * log->copy.pieces;
 
+        if (log->copy.once)
+                return all;
         return late > paced ? late : paced;
 }
 
@@ -123,10 +134,10 @@ void sb_wal_copy_some(struct sb_wal_log *log)
         if (!log->copy.since || log->batch.whole)
                 return;
         log->copy.pieces = 0;
-        if (log->begun_ns >= log->copy.due_ns || log->last) {
+        if (log->begun_ns >= log->copy.due_ns || log->last || log->copy.soon) {
                 log->copy.due_ns = log->begun_ns + COPY_PAUSE_NS;
                 log->copy.pieces = log->begun_ns - log->waited_ns < COPY_ALONE_NS ? 1 : COPY_PIECES;
-                if (log->last)
+                if (log->last || log->copy.soon)
                         log->copy.pieces = COPY_PIECES_LAST;
         }
         words = wal_copy_words(log);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "agentd/wal/wal-files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -18,6 +19,9 @@
 
 #define ZEROS_AT_ONCE (256u << 10)
 #define SPARE_TRIES   64u /* names that are taken, at a time */
+/* A smaller file takes a frame of any size. */
+#define SMALLER_LEAST (UINT64_C(2) << 20)
+static_assert(SMALLER_LEAST >= SB_WAL_BLOCK + SB_WAL_FRAME_MAX, "a frame");
 
 /* ---- what is there ---- */
 
@@ -133,13 +137,13 @@ int sb_wal_files_settle(struct sb_wal_files *files)
 
 /* ---- a new one ---- */
 
-static int wal_files_write_zeros(struct sb_wal_files *files, int file)
+static int wal_files_write_zeros(struct sb_wal_files *files, int file, uint64_t size)
 {
         unsigned char *zeros = mi_zalloc(ZEROS_AT_ONCE);
         int r = zeros ? 0 : -ENOMEM;
 
-        for (uint64_t offset = 0; offset < files->file_size && !r; offset += ZEROS_AT_ONCE) {
-                uint64_t len = files->file_size - offset;
+        for (uint64_t offset = 0; offset < size && !r; offset += ZEROS_AT_ONCE) {
+                uint64_t len = size - offset;
 
                 if (len > ZEROS_AT_ONCE)
                         len = ZEROS_AT_ONCE;
@@ -163,35 +167,52 @@ static int wal_files_create(struct sb_wal_files *files, char ret_name[SB_WAL_FIL
         return r;
 }
 
-/* Whether the disk may have room for a file. The log asks for one with each batch as long as it
- * needs one: a try that is bound to fail would fill the disk each time, for all that write there.
- * Fault ROOM_UNASKED: it may always. */
-static bool wal_files_have_room(const struct sb_wal_files *files)
+/* Bytes that the disk has room for; UINT64_MAX: it does not say. The log asks for a file with each
+ * batch as long as it needs one: a try that is bound to fail would fill the disk each time, for all
+ * that write there. Fault ROOM_UNASKED: it is not asked. */
+static uint64_t wal_files_free(const struct sb_wal_files *files)
 {
         struct statvfs disk;
-        uint64_t blocks;
 
         /* Some file systems count no blocks. */
         if (fstatvfs(files->directory_fd, &disk) < 0 || !disk.f_blocks || !disk.f_frsize ||
                 SB_FAULT(ROOM_UNASKED))
-                return true;
-        blocks = geteuid() ? disk.f_bavail : disk.f_bfree;
-        return blocks >= files->file_size / disk.f_frsize;
+                return UINT64_MAX;
+        return (geteuid() ? disk.f_bavail : disk.f_bfree) * disk.f_frsize;
+}
+
+bool sb_wal_files_have_room(const struct sb_wal_files *files, uint32_t count)
+{
+        return count <= files->spare_count ||
+               wal_files_free(files) / (count - files->spare_count) >= files->file_size;
+}
+
+/* The smaller one leaves a part of the room, for others write there, too. Fault SMALLER_UNMADE: it
+ * is never smaller. */
+uint64_t sb_wal_files_next_size(const struct sb_wal_files *files, bool may_be_smaller)
+{
+        uint64_t room, size;
+
+        if (!may_be_smaller || !files->count || files->spare_count || SB_FAULT(SMALLER_UNMADE))
+                return files->file_size;
+        room = wal_files_free(files);
+        size = room / 4 * 3 / SB_WAL_BLOCK * SB_WAL_BLOCK;
+        return room >= files->file_size || size < SMALLER_LEAST ? files->file_size : size;
 }
 
 /* Makes a file of zeros under a spare's name. Nothing is left of one that could not be made. */
-static int wal_files_make(struct sb_wal_files *files, uint32_t *ret)
+static int wal_files_make(struct sb_wal_files *files, uint64_t size, uint32_t *ret)
 {
         const struct sb_wal_io *io = files->io;
         char name[SB_WAL_FILE_NAME_MAX];
         int file, r;
 
-        if (!wal_files_have_room(files))
+        if (wal_files_free(files) < size)
                 return -ENOSPC;
         r = wal_files_create(files, name, ret, &file);
         if (r)
                 return r;
-        r = wal_files_write_zeros(files, file);
+        r = wal_files_write_zeros(files, file, size);
         r = r ? r : io->sync(io->context, file);
         io->close(io->context, file);
         if (r)
@@ -206,24 +227,24 @@ int sb_wal_files_prepare(struct sb_wal_files *files)
 
         if (files->spare_count >= files->spares_wanted)
                 return 0;
-        r = wal_files_make(files, &spare);
+        r = wal_files_make(files, files->file_size, &spare);
         if (!r)
                 files->spares[files->spare_count++] = spare;
         return r;
 }
 
-/* Takes a spare out of the list, or makes one. */
-static int wal_files_get_spare(struct sb_wal_files *files, uint32_t *ret)
+/* Takes a spare out of the list, or makes one, of @size. */
+static int wal_files_get_spare(struct sb_wal_files *files, uint64_t size, uint32_t *ret)
 {
         if (!files->spare_count)
-                return wal_files_make(files, ret);
+                return wal_files_make(files, size, ret);
         *ret = files->spares[--files->spare_count];
         return 0;
 }
 
 /* Opens a spare; one that was removed meanwhile is passed over. Return: 0, -errno. */
-static int wal_files_open_spare(
-        struct sb_wal_files *files, char ret_name[SB_WAL_FILE_NAME_MAX], int *ret_file)
+static int wal_files_open_spare(struct sb_wal_files *files, uint64_t size,
+        char ret_name[SB_WAL_FILE_NAME_MAX], int *ret_file)
 {
         const struct sb_wal_io *io = files->io;
         bool listed;
@@ -232,7 +253,7 @@ static int wal_files_open_spare(
 
         do { /* Bound: result. Each time one less is in the list. */
                 listed = files->spare_count;
-                r = wal_files_get_spare(files, &spare);
+                r = wal_files_get_spare(files, size, &spare);
                 if (r)
                         return r;
                 sb_wal_file_spare_name(spare, ret_name);
@@ -309,10 +330,9 @@ int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int 
 
         memcpy(file->id, files->id, sizeof(file->id));
         file->hash_seed = files->hash_seed;
-        file->size = files->file_size;
         file->number = files->count ? files->list[files->count - 1].number + 1 : 1;
         r = wal_files_draw_salt(files, &file->salt);
-        r = r ? r : wal_files_open_spare(files, spare_name, &opened);
+        r = r ? r : wal_files_open_spare(files, file->size, spare_name, &opened);
         if (r)
                 return r;
         r = wal_files_write_header(files, opened, file);

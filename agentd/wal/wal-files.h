@@ -68,8 +68,13 @@ void sb_wal_files_close(struct sb_wal_files *files);
  * was killed may have left them; of a log without a file, the names that lead to its directory.
  * Return: 0, -errno. */
 int sb_wal_files_settle(struct sb_wal_files *files);
+/* Whether the disk may have room for @count files, spares among them. */
+bool sb_wal_files_have_room(const struct sb_wal_files *files, uint32_t count);
+/* The size of the next file: file_size, unless it @may_be_smaller, others are there, and the disk
+ * has room for a smaller one alone. */
+uint64_t sb_wal_files_next_size(const struct sb_wal_files *files, bool may_be_smaller);
 /* Makes the next file of the log, out of a spare if there is one. @file says what its header says;
- * its id, hash_seed, salt, number and size are set here. Return: 0: *ret_file is open and can be
+ * its id, hash_seed, salt and number are set here. Return: 0: *ret_file is open and can be
  * written behind its header; -errno: the log is as it was. */
 int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file);
 /* The inode that has the name of the file @number. Return: 0, -errno. */

@@ -11,6 +11,7 @@
 
 #include "agentd/log.h"
 #include "agentd/wal/wal-backend.h"
+#include "agentd/wal/wal-bound.h"
 #include "agentd/wal/wal-copy.h"
 #include "agentd/wal/wal-lock.h"
 #include "ring/wal/wal-entry.h"
@@ -31,6 +32,7 @@
  * what waits for the disk goes first. */
 #define TIDIED_FROM 1000u
 #define COPY_FLOORS 65536u /* buckets that are looked at with a batch */
+#define CALLS_MOST  2u     /* copies that the files call for, one behind the other */
 
 #define OCCUPIED                                                                                   \
         "its directory was removed, another agentd has the one of that name, and nothing of this " \
@@ -116,6 +118,7 @@ static int wal_log_open_writer(struct sb_wal_log *log)
                 sb_load_acquire(&super->log_file)); /* A:durable. */
         if (log->nameless && !log->reason)
                 log->reason = NAMELESS;
+        log->call = sb_wal_bound_call(log);
         return 0;
 }
 
@@ -301,9 +304,9 @@ static void wal_log_count_floors(struct sb_wal_log *log)
         uint64_t count = log->handle.segment.bucket_count;
 
         log->copy.floor_end = log->copy.floor_next;
-        if (!log->copy.since || log->batch.copying)
+        if (!log->copy.since || (log->batch.copying && !log->copy.once))
                 return;
-        log->copy.floor_end = count - log->copy.floor_next < COPY_FLOORS
+        log->copy.floor_end = log->copy.once || count - log->copy.floor_next < COPY_FLOORS
                                       ? count
                                       : log->copy.floor_next + COPY_FLOORS;
 }
@@ -351,6 +354,9 @@ static int wal_log_room(uint64_t size, void *context)
 
         if (sb_wal_stage_grow(full))
                 return 0;
+        /* Pieces go before all keys were read: so the floors come with another batch. */
+        if (log->batch.copying)
+                log->copy.floor_end = log->copy.floor_next;
         if (full == &log->pieces)
                 r = wal_log_write_pieces(log);
         else
@@ -484,16 +490,23 @@ static void wal_log_end(struct sb_wal_log *log, int r)
 }
 
 /* Behind a durable batch: what may go, goes; what will be needed is made ready. No client waits.
- * The next file is not made at once: a bus that writes little never needs it. */
+ * The next file is not made at once: a bus that writes little never needs it. A copy that the files
+ * called for lets those go that the copy before it does not need: where that was the first batch of
+ * all, none. So there may be another one behind it. */
 static void wal_log_tidy(struct sb_wal_log *log, uint64_t before, uint64_t bytes)
 {
+        bool once;
+
         if (log->batch.whole) {
                 log->copy = (struct sb_wal_copy){0};
                 log->written = log->grown = 0; /* as behind a copy */
                 sb_wal_copy_keep_two(log, before);
         }
+        once = log->copy.once;
         sb_wal_copy_count(log, bytes);
         sb_wal_copy_release(log);
+        if (once && !log->copy.since && ++log->calls < CALLS_MOST)
+                log->call = sb_wal_bound_call(log);
         if (sb_wal_writer_left(log->writer) <= SB_WAL_FILE_SIZE - SPARE_FROM)
                 (void)sb_wal_writer_prepare(log->writer);
 }
@@ -636,7 +649,7 @@ uint64_t sb_wal_log_due_ns(const struct sb_wal_log *log)
 uint64_t sb_wal_log_copy_due_ns(const struct sb_wal_log *log)
 {
         if (log->copy.since)
-                return log->copy.due_ns;
+                return log->copy.soon ? 0 : log->copy.due_ns;
         return log->sequence && sb_wal_copy_is_wanted(log) ? 0 : UINT64_MAX;
 }
 

@@ -11,8 +11,9 @@
  * last look at a key, the floors of all buckets. So a key that is taken out meanwhile is in the one
  * or in the other. It is begun when the log has grown by --checkpoint-bytes; when
  * --checkpoint-every has passed, and it has grown at all; when a client waits for one
- * (`copies_wanted`). Each batch takes something of the writers, so the pieces of a copy come with
- * batches that are due anyway, several at once; singly where clients wait for batches.
+ * (`copies_wanted`); and when a log begins on too many files (wal-bound.h), then with its first
+ * batch where the bus is small. Each batch takes something of the writers, so the pieces of a copy
+ * come with batches that are due anyway, several at once; singly where clients wait for batches.
  *
  * The last two copies stay, with the batches from the first piece of the older one on: damage in
  * pieces of the younger one costs nothing, nor does damage before it.

@@ -25,6 +25,14 @@ struct sb_wal_copy {
         uint64_t due_ns;  /* the next piece */
         uint64_t pieces;  /* that were due with this batch */
         bool begins;      /* with this batch */
+        bool once, soon;  /* all of it with one batch, if it can be; in large pieces at least */
+};
+
+/* What copy of the bus the log's files call for (wal-bound.h). */
+enum sb_wal_call {
+        SB_WAL_CALL_NONE,
+        SB_WAL_CALL_SOON, /* one, as fast as can be */
+        SB_WAL_CALL_ONCE, /* one with the next batch */
 };
 
 struct sb_wal_log {
@@ -52,6 +60,8 @@ struct sb_wal_log {
         uint64_t begun_ns;       /* the last batch */
         uint64_t pause_ns;       /* the next one is due so long after it */
         struct sb_wal_copy copy;
+        enum sb_wal_call call;    /* a copy is called for, and has not begun */
+        uint32_t calls;           /* that were answered by this process with one batch */
         uint64_t waited_ns;       /* when a client last waited for a batch */
         uint64_t copied_ns;       /* when the last copy ended, or the log began */
         uint64_t wanted;          /* the copy that clients had asked for when this batch began */

@@ -25,6 +25,7 @@ struct sb_wal_writer {
         int failed;             /* the first failure since the last resume; 0: none */
         bool nameless;          /* that is how it has failed */
         int file;               /* which is written; -1: none yet */
+        uint64_t size;          /* of that file */
         uint64_t offset, salt;  /* where its next frame begins; its salt */
         /* The batch and the frame that are being filled. */
         bool begun;
@@ -116,11 +117,18 @@ static int wal_writer_sync_part(struct sb_wal_writer *writer)
         return writer->files.io->sync(writer->files.io->context, writer->file);
 }
 
+/* The log must begin a file before a copy can let old ones go: so that one may be smaller. */
+static uint64_t wal_writer_next_size(const struct sb_wal_writer *writer)
+{
+        return sb_wal_files_next_size(&writer->files, !writer->written);
+}
+
 /* Begins the next file, in which the frame @first_frame of the batch behind the last durable one
  * comes first. */
 static int wal_writer_next_file(struct sb_wal_writer *writer, uint32_t first_frame)
 {
         struct sb_wal_file file = {
+                .size = wal_writer_next_size(writer),
                 .first_sequence = writer->sequence + 1,
                 .previous_cut = writer->cut,
                 .reaches_cut = first_frame ? writer->batch.cut : writer->cut,
@@ -139,6 +147,7 @@ static int wal_writer_next_file(struct sb_wal_writer *writer, uint32_t first_fra
         if (r)
                 return r;
         writer->offset = SB_WAL_BLOCK;
+        writer->size = file.size;
         writer->salt = file.salt;
         return 0;
 }
@@ -147,7 +156,23 @@ static int wal_writer_next_file(struct sb_wal_writer *writer, uint32_t first_fra
 
 uint64_t sb_wal_writer_left(const struct sb_wal_writer *writer)
 {
-        return writer->file >= 0 ? writer->files.file_size - writer->offset : 0;
+        return writer->file >= 0 ? writer->size - writer->offset : 0;
+}
+
+uint64_t sb_wal_writer_room(const struct sb_wal_writer *writer)
+{
+        return writer->file >= 0 ? sb_wal_writer_left(writer)
+                                 : wal_writer_next_size(writer) - SB_WAL_BLOCK;
+}
+
+uint64_t sb_wal_writer_old(const struct sb_wal_writer *writer)
+{
+        return writer->files.count - (writer->files.count && writer->file >= 0);
+}
+
+bool sb_wal_writer_is_tight(const struct sb_wal_writer *writer)
+{
+        return !sb_wal_files_have_room(&writer->files, writer->file >= 0 ? 1 : 2);
 }
 
 static void wal_writer_begin_frame(struct sb_wal_writer *writer)
@@ -192,7 +217,7 @@ static int wal_writer_flush(struct sb_wal_writer *writer, bool last)
         };
         int r = 0;
 
-        if (writer->file < 0 || writer->offset + space > writer->files.file_size)
+        if (writer->file < 0 || writer->offset + space > writer->size)
                 r = wal_writer_next_file(writer, writer->frame_index);
         if (r)
                 return r;

@@ -44,8 +44,9 @@ struct sb_wal_writer;
 
 /* Opens the log in a directory, to go on behind the batch `sequence`: what the reader found last,
  * or what this bus knows to be durable. It goes on in a new file, which is made when the first
- * batch
- * comes; what stands behind `sequence` in the files counts no more from then on. Return: 0;
+ * batch comes, smaller where the disk has no room for a whole one; what stands behind `sequence` in
+ * the
+ * files counts no more from then on. Return: 0;
  * -EINVAL: sizes that are no multiples of a block (payloads: of 8) or too small, or a sequence
  * before what the files say; -EBADMSG: a file of the log has no good header; -errno. */
 int sb_wal_writer_open(const struct sb_wal_writer_options *options, struct sb_wal_writer **ret);
@@ -82,6 +83,13 @@ uint64_t sb_wal_writer_written(const struct sb_wal_writer *writer);
 uint64_t sb_wal_writer_bytes(const struct sb_wal_writer *writer);
 /* Bytes that the present file has room for; 0: there is none. */
 uint64_t sb_wal_writer_left(const struct sb_wal_writer *writer);
+/* The same; where there is none, of the file that would be made now. */
+uint64_t sb_wal_writer_room(const struct sb_wal_writer *writer);
+/* How many files there are that are written no more. */
+uint64_t sb_wal_writer_old(const struct sb_wal_writer *writer);
+/* Whether the disk has no room for the file behind the present one, or behind the one that is to be
+ * made. */
+bool sb_wal_writer_is_tight(const struct sb_wal_writer *writer);
 
 /* Goes on after a failure, or drops a batch that was begun: makes a new file, of which the first
  * batch is the one behind the last durable one. Return: 0; -errno: the writer has failed as before.

@@ -91,14 +91,18 @@ static void batch_add(struct sb_batch_marks *to, const struct sb_batch_marks *fr
 
 /* ---- copies ---- */
 
-void sb_batch_copy(struct sb_batch *batch)
+void sb_batch_copy_once(struct sb_batch *batch)
 {
-        if (batch->all)
-                return;
         memset(batch->copied, 0,
                 (size_t)((unsigned char *)batch->marks.words - (unsigned char *)batch->copied));
         batch->copy_next = 0;
         batch->copying = true;
+}
+
+void sb_batch_copy(struct sb_batch *batch)
+{
+        if (!batch->all)
+                sb_batch_copy_once(batch);
 }
 
 void sb_batch_copy_some(const struct sb_handle *handle, struct sb_batch *batch, uint32_t words)

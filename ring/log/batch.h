@@ -83,6 +83,9 @@ void sb_batch_init(
 /* Begin a copy, between two batches. Not before the first durable batch, which is all that there is
  * anyway. */
 void sb_batch_copy(struct sb_batch *batch);
+/* The same, where the next batch has all of the copy, sb_batch_copy_some() of all words: also a
+ * batch that looks at all buckets. */
+void sb_batch_copy_once(struct sb_batch *batch);
 /* The batch that is open has the next @words words of 64 buckets of the copy, too. Before
  * sb_batch_each(). `copying` ends with the durable batch that has the last of them. Cost: a few
  * steps for each word. */

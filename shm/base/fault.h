@@ -175,6 +175,8 @@
                 "a part of the segment is not looked at when its process was killed")              \
         X(LOG_DISOWNED, "a log without a whole batch is taken for one of another bus")             \
         X(RECOVER_UNLOCKED, "agentd reads a log that a killed process has not let go yet")         \
+        X(FILES_UNCOUNTED, "a log that begins on many nearly empty files does not copy the bus")   \
+        X(SMALLER_UNMADE, "a log that begins makes whole files alone, also where none has room")   \
         X(LAST_COPY_LEFT_OUT, "at a clean end the bus is not copied into its log")                 \
         X(UNSTARTED_UNTOLD, "that no log can be started is not told to those that wait for it")    \
         X(LOG_FILE_UNSAID, "the log does not say which file its last batch is in")                 \

@@ -404,6 +404,8 @@ static const struct {
         {SB_FAULT_FRONT_NEEDED, "tests/api/api-faults"},
         {SB_FAULT_COPY_ENDED_EARLY, "tests/api/api-faults"},
         {SB_FAULT_COPY_UNWANTED, "tests/api/api-faults"},
+        {SB_FAULT_FILES_UNCOUNTED, "tests/api/api-faults"},
+        {SB_FAULT_SMALLER_UNMADE, "tests/api/api-faults"},
         {SB_FAULT_LAST_COPY_LEFT_OUT, "tests/api/api-faults"},
         {SB_FAULT_UNSTARTED_UNTOLD, "tests/api/api-faults"},
         {SB_FAULT_NAME_UNASKED, "tests/api/api-faults"},
