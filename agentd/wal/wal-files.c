@@ -307,17 +307,20 @@ static int wal_files_name(struct sb_wal_files *files, const char *spare_name, ui
         return io->sync_directory(io->context);
 }
 
-int sb_wal_files_inode(const struct sb_wal_files *files, uint64_t number, uint64_t *ret)
+int sb_wal_files_inode(
+        const struct sb_wal_files *files, uint64_t number, uint64_t *ret, uint64_t *ret_size)
 {
         char name[SB_WAL_FILE_NAME_MAX];
         struct statx status;
 
         sb_wal_file_name(number, name);
-        /* For its number alone. A kernel that is asked for a file's times gives the next write a
-         * time of its own, and writes the inode with each sync. */
-        if (statx(files->directory_fd, name, AT_SYMLINK_NOFOLLOW, STATX_INO, &status) < 0)
+        /* For its number and its size alone. A kernel that is asked for a file's times gives the
+         * next write a time of its own, and writes the inode with each sync. */
+        if (statx(files->directory_fd, name, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_SIZE, &status) <
+                0)
                 return -errno;
         *ret = status.stx_ino;
+        *ret_size = status.stx_size;
         return 0;
 }
 
@@ -325,7 +328,7 @@ int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int 
 {
         const struct sb_wal_io *io = files->io;
         char spare_name[SB_WAL_FILE_NAME_MAX];
-        uint64_t inode = 0;
+        uint64_t inode = 0, size;
         int opened, r;
 
         memcpy(file->id, files->id, sizeof(file->id));
@@ -337,7 +340,7 @@ int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int 
                 return r;
         r = wal_files_write_header(files, opened, file);
         r = r ? r : wal_files_name(files, spare_name, file->number);
-        r = r ? r : sb_wal_files_inode(files, file->number, &inode);
+        r = r ? r : sb_wal_files_inode(files, file->number, &inode, &size);
         /* It is in the list only now: a number is given again when its file was not named for good.
          */
         r = r ? r : wal_files_add(files, file, false);

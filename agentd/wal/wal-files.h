@@ -77,8 +77,9 @@ uint64_t sb_wal_files_next_size(const struct sb_wal_files *files, bool may_be_sm
  * its id, hash_seed, salt and number are set here. Return: 0: *ret_file is open and can be
  * written behind its header; -errno: the log is as it was. */
 int sb_wal_files_take(struct sb_wal_files *files, struct sb_wal_file *file, int *ret_file);
-/* The inode that has the name of the file @number. Return: 0, -errno. */
-int sb_wal_files_inode(const struct sb_wal_files *files, uint64_t number, uint64_t *ret);
+/* The inode that has the name of the file @number, and its bytes. Return: 0, -errno. */
+int sb_wal_files_inode(
+        const struct sb_wal_files *files, uint64_t number, uint64_t *ret, uint64_t *ret_size);
 /* A write or a sync of the last file has failed. */
 void sb_wal_files_abandon(struct sb_wal_files *files);
 /* Makes one spare, if there are fewer than wanted. Return: 0, -errno. */

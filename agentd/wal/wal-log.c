@@ -38,7 +38,8 @@
         "its directory was removed, another agentd has the one of that name, and nothing of this " \
         "bus is on the disk: stop that one, move its directory away and make a new one, and all "  \
         "of it is written there"
-#define NAMELESS "files of it were removed: what they had is not durable, until a new one has all"
+#define NAMELESS                                                                                   \
+        "files of it were removed, or cut: what they had is not durable, until a new one has all"
 
 static uint64_t wal_log_now(void)
 {

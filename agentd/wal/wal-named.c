@@ -1,6 +1,9 @@
 /*
  * Whether the log's files have their names still; see wal-named.h.
  *
+ * The one that is written has all its bytes from the beginning. So where it has fewer, another
+ * program has cut it, and what was durable in it is gone, as with a name.
+ *
  * A directory says when it was changed last, in steps of some milliseconds. So a change that came
  * just before the look counts as one that may have come behind it, and is asked for again.
  */
@@ -36,13 +39,15 @@ static bool wal_named_is_unchanged(const struct sb_wal_files *files, int64_t *re
         return *ret_ns && *ret_ns == files->named_ns;
 }
 
-/* Whether the last file, which is open, has its name. */
-static bool wal_named_has_last(const struct sb_wal_files *files)
+/* Whether the last file, which is open, has its name. Fault SIZE_UNASKED: how long it is does not
+ * matter. */
+static bool wal_named_has_last(const struct sb_wal_files *files, bool *ret_is_short)
 {
         const struct sb_wal_files_entry *last = &files->list[files->count - 1];
-        uint64_t inode;
-        int r = sb_wal_files_inode(files, last->number, &inode);
+        uint64_t inode, size = 0;
+        int r = sb_wal_files_inode(files, last->number, &inode, &size);
 
+        *ret_is_short = !r && inode == last->inode && size < last->size && !SB_FAULT(SIZE_UNASKED);
         return r ? r != -ENOENT : inode == last->inode;
 }
 
@@ -51,11 +56,11 @@ static bool wal_named_has_last(const struct sb_wal_files *files)
 static size_t wal_named_drop(struct sb_wal_files *files)
 {
         size_t count = files->count, lost = 0, i;
-        uint64_t inode;
+        uint64_t inode, size;
 
         files->count = 0;
         for (i = 0; i < count; i++)
-                if (sb_wal_files_inode(files, files->list[i].number, &inode) != -ENOENT)
+                if (sb_wal_files_inode(files, files->list[i].number, &inode, &size) != -ENOENT)
                         files->list[files->count++] = files->list[i];
                 else
                         lost += !files->list[i].leaving;
@@ -64,15 +69,16 @@ static size_t wal_named_drop(struct sb_wal_files *files)
 
 int sb_wal_named_look(struct sb_wal_files *files, bool written)
 {
-        bool lost = false;
+        bool lost = false, is_short = false;
         int64_t changed_ns = 0;
 
         if (SB_FAULT(NAME_UNASKED) || !files->count)
                 return 0;
-        if (written && !wal_named_has_last(files)) {
+        if (written && !wal_named_has_last(files, &is_short)) {
                 lost = true;
                 files->count--;
         }
+        lost |= is_short; /* it goes with the files before the next one, and keeps its number */
         if (!lost && wal_named_is_unchanged(files, &changed_ns))
                 return 0;
         lost |= wal_named_drop(files) > 0;

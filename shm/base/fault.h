@@ -182,6 +182,7 @@
         X(LOG_FILE_UNSAID, "the log does not say which file its last batch is in")                 \
         X(GOING_BACK_UNENDED, "a log that goes back to a cut says so with its next batch alone")   \
         X(NAME_UNASKED, "whether the log's files have their names still is not asked")             \
+        X(SIZE_UNASKED, "whether the file that is written was cut short is not asked")             \
         X(STRANGER_REPLACED, "what has the name of the log's next file is written over")           \
         X(ROOM_UNASKED, "a file of the log is tried where the disk has no room for it")            \
         X(REST_DROPPED, "what a log has behind the cut that is asked for is not kept aside")       \

@@ -409,6 +409,7 @@ static const struct {
         {SB_FAULT_LAST_COPY_LEFT_OUT, "tests/api/api-faults"},
         {SB_FAULT_UNSTARTED_UNTOLD, "tests/api/api-faults"},
         {SB_FAULT_NAME_UNASKED, "tests/api/api-faults"},
+        {SB_FAULT_SIZE_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_STRANGER_REPLACED, "tests/api/api-faults"},
         {SB_FAULT_ROOM_UNASKED, "tests/api/api-faults"},
         {SB_FAULT_HELD_AS_READ, "tests/api/api-faults"},

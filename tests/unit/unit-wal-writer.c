@@ -419,12 +419,12 @@ static void write_twice(const struct sb_wal_files *files, int fd, bool *ret_keep
 {
         struct timespec between;
         struct stat status;
-        uint64_t inode;
+        uint64_t inode, size;
 
         /* Whichever kernel dates each write that follows a question dates the first one now. */
         CHECK(!fstat(fd, &status) && pwrite(fd, "a", 1, 0) == 1);
         CHECK(!clock_gettime(CLOCK_REALTIME, &between));
-        CHECK(!sb_wal_files_inode(files, 1, &inode) && inode == status.st_ino);
+        CHECK(!sb_wal_files_inode(files, 1, &inode, &size) && inode == status.st_ino);
         CHECK(pwrite(fd, "b", 1, 0) == 1 && !fstat(fd, &status));
         *ret_keeps = status.st_mtim.tv_sec < between.tv_sec ||
                      (status.st_mtim.tv_sec == between.tv_sec &&
