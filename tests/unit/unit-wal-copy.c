@@ -26,7 +26,7 @@ static struct sb_wal_log log;
 static struct sb_superblock *super;
 
 /* What the copy has asked others to do. */
-static uint32_t begun, some, released;
+static uint32_t begun, begun_once, some, released;
 static uint64_t some_words, released_cut;
 static int release_error;
 static uint32_t lines; /* for people */
@@ -43,6 +43,13 @@ void __wrap_sb_batch_copy(struct sb_batch *batch)
 {
         CHECK(batch == &log.batch);
         begun++;
+}
+
+void __wrap_sb_batch_copy_once(struct sb_batch *batch);
+void __wrap_sb_batch_copy_once(struct sb_batch *batch)
+{
+        CHECK(batch == &log.batch);
+        begun_once++;
 }
 
 void __wrap_sb_batch_copy_some(
@@ -74,7 +81,7 @@ static bool begin(void)
         log.handle = writer;
         log.batch.above = 70;
         super = writer.segment.super;
-        begun = some = released = lines = 0;
+        begun = begun_once = some = released = lines = 0;
         release_error = 0;
         return true;
 }
@@ -157,6 +164,27 @@ static void test_one_copy_begins_at_a_time_and_none_beside_a_batch_of_all(void)
         /* At a clean end nothing has to ask for it. */
         log = (struct sb_wal_log){.config = &config, .handle = writer, .sequence = 8, .last = true};
         CHECK(begins());
+        unmake_bus();
+}
+
+static void test_a_copy_that_files_call_for_comes_with_a_batch_of_all_or_behind_it(void)
+{
+        CHECK(begin());
+        log.batch.all = true;
+        log.call = SB_WAL_CALL_SOON;
+        CHECK(sb_wal_copy_is_wanted(&log) && !begins() && log.call == SB_WAL_CALL_SOON);
+        log.batch.all = false;
+        CHECK(begins() && !begun_once && !log.call && log.copy.soon && !log.copy.once);
+        /* Its pieces are large, and have no pause. */
+        log.copy.due_ns = LONG_NS;
+        sb_wal_copy_some(&log);
+        CHECK(log.copy.pieces == 32 && some_words == 32);
+        log.copy.since = 0;
+        log.batch.all = true;
+        log.call = SB_WAL_CALL_ONCE;
+        CHECK(!begins() && begun_once == 1 && !log.call && log.copy.once && log.copy.since == 9);
+        sb_wal_copy_some(&log);
+        CHECK_EQ(some_words, ((uint64_t)writer.segment.bucket_count + 63) / 64);
         unmake_bus();
 }
 
@@ -359,6 +387,7 @@ int main(int argc, char **argv)
         RUN(test_clients_ask_for_two_copies_ahead_at_most);
         RUN(test_a_copy_is_due_by_bytes_or_by_time_behind_a_write);
         RUN(test_one_copy_begins_at_a_time_and_none_beside_a_batch_of_all);
+        RUN(test_a_copy_that_files_call_for_comes_with_a_batch_of_all_or_behind_it);
         RUN(test_pieces_come_together_unless_a_client_waits_for_the_batch);
         RUN(test_a_copy_keeps_up_with_what_is_changed);
         RUN(test_pieces_become_larger_and_smaller_by_what_they_had);
