@@ -93,6 +93,8 @@ static void watch_print(
         }
         if (change->missed != 0)
                 printf("... %" PRIu64 " lost\n", change->missed);
+        else if (!cli->prefix && watch_lost_some(watched, change))
+                puts("... some lost"); /* of a prefix that was said as the watch was lapped */
         cli_print_bytes(cli, change->key);
         printf("\t%" PRIu64 "\t%s\t", change->rev, cli_kind_name(change->kind));
         cli_print_shown(cli, change->value);
