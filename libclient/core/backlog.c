@@ -164,9 +164,9 @@ static bool backlog_is_torn(const struct sb_prefix_watch *watch, const struct sb
         return listed->txn != 0 && listed->stamp <= sb_queue_lost(&watch->op.row);
 }
 
-/* Take what was listed, as long as there is room, and up to the stamp @limit: above it the run
- * wants
- * nothing. Return: how far that went in the list. *ret_dropped: how many in all were not taken. */
+/* Take what was listed, as long as there is room, and up to the stamp @limit, above which the run
+ * wants nothing. Return: how far that went in the list. *ret_dropped: how many in all were not
+ * taken. */
 static size_t backlog_accept(struct sb_prefix_watch *watch, uint64_t limit, size_t *ret_dropped)
 {
         struct sb_backlog *backlog = watch->backlog;
@@ -212,9 +212,8 @@ static const struct waiting *backlog_last_waiting(const struct sb_prefix_watch *
 }
 
 /* The watch has its cut: what comes behind it has the room that is left. What was hinted up to here
- * takes none, since most of it was listed; the tail may lie before the last hint that was read,
- * where
- * the process stopped that put it in. Return: false: the run is closed. */
+ * takes none, since most of it was listed. The tail may lie before the last hint that was read, for
+ * the process may have stopped that put it in. Return: false: the run is closed. */
 static bool backlog_say_room(struct sb_prefix_watch *watch)
 {
         uint64_t told = sb_hint_tail(&watch->op.row);
