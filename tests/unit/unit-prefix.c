@@ -7,6 +7,7 @@
  * bits begin anew; and what is given up follows half a ring behind.
  */
 #include "shm/notify/prefix.h"
+#include "ring/op/overwrite.h"
 #include "ring/op/prefix.h"
 #include "shm/base/hash.h"
 #include "shm/keys/index.h"
@@ -416,9 +417,11 @@ static void test_what_a_ring_keeps_of_a_busy_key_goes_by_halves(void)
         }
 }
 
-/* A sweep has gone by the chain when a cut is closed that it was kept for. */
-static void test_a_write_below_a_watched_prefix_looks_for_a_sweep_that_may_miss_it(void)
+/* A sweep has gone by the chain when a cut is closed that it was kept for. A value that is longer
+ * than the short way takes, @len, is written the long way. */
+static void look_for_a_sweep(uint64_t len)
 {
+        static char long_value[SB_OVERWRITE_MAX];
         uint32_t snapshot, cursor = 0;
         uint64_t since, cut;
 
@@ -435,14 +438,20 @@ static void test_a_write_below_a_watched_prefix_looks_for_a_sweep_that_may_miss_
         CHECK_EQ(chain_len("k"), 2);
         CHECK(!sb_limbo_pending(&writer) && !sb_limbo_asked(&writer));
         since = writer.limbo.pending_tail;
-        CHECK_EQ(put(&writer, "k", "2", 1), 0);
+        CHECK_EQ(put(&writer, "k", long_value, len), 0);
         CHECK_EQ(writer.limbo.pending_tail, since);
         sb_snapshot_close(&reader, snapshot);
-        CHECK_EQ(put(&writer, "k", "3", 1), 0);
+        CHECK_EQ(put(&writer, "k", long_value, len), 0);
         sb_work_all(&writer, false);
         /* What the watch keeps, and no more. */
         CHECK_EQ(chain_len("k"), 3);
         unmake_bus();
+}
+
+static void test_a_write_below_a_watched_prefix_looks_for_a_sweep_that_may_miss_it(void)
+{
+        look_for_a_sweep(64);
+        look_for_a_sweep(SB_OVERWRITE_MAX);
 }
 
 /* A node with a ring and such a key is damaged. */
