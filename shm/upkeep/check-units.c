@@ -223,14 +223,14 @@ static bool check_units_is_branch(struct sb_look *look, struct sb_block *block)
 static void check_units_branch(struct sb_look *look, struct sb_block *block, uint64_t at)
 {
         uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. Before the look. */
-        bool dated = retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
         const char *fault;
 
         if (!check_units_is_branch(look, block))
                 return;
         look->report->branches += !retire;
-        fault = dated ? "it is linked and dated"
-                      : check_units_slots(look, (struct sb_branch *)block);
+        /* Or it is in a client's hand, which comes behind the date. */
+        fault = retire >= SB_ERA_MIN ? "it is linked and dated"
+                                     : check_units_slots(look, (struct sb_branch *)block);
         /* One that was replaced meanwhile says nothing; nor does a date from before the pin: the
          * block may be another branch by now. A:retire. */
         if (fault && check_units_is_branch(look, block) &&

@@ -547,6 +547,28 @@ static void test_a_block_that_is_in_no_clients_hand_is_not_being_freed(void)
         }
 }
 
+/* Its client has noted it, as one does that frees a branch; but it is linked. */
+static void test_a_branch_that_is_in_a_clients_hand_is_linked_nowhere(void)
+{
+        for (uint32_t slot = 0; slot < 2; slot++) {
+                struct sb_segment *s;
+                uint64_t at;
+
+                CHECK(make_bus_for(1 << 20, 5));
+                CHECK(!put(&writer, "a", "1", 1) && !put(&writer, "k", "1", 1));
+                settle();
+                s = &writer.segment;
+                at = sb_load_relaxed(&s->super->order) & SB_OFFSET_MASK;
+                sb_store_relaxed(&sb_record_at(s, slot)->freeing, at);
+                sb_store_relaxed(
+                        &((struct sb_block *)sb_block_at(s, at))->retire, SB_RETIRE_FREEING + slot);
+                CHECK_EQ(sb_check(&reader, false, &report), 0);
+                CHECK_EQ(report.problem_count, 1);
+                CHECK(strstr(report.problems[0], "it is linked and dated"));
+                unmake_bus();
+        }
+}
+
 static void test_a_large_version_that_is_held_is_counted_as_held(void)
 {
         struct sb_version *version;
@@ -608,6 +630,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_each_kind_of_damage_is_found_and_named);
         RUN(test_a_block_that_is_in_no_clients_hand_is_not_being_freed);
+        RUN(test_a_branch_that_is_in_a_clients_hand_is_linked_nowhere);
         RUN(test_a_large_version_that_is_held_is_counted_as_held);
         RUN(test_an_index_that_is_unsound_is_told_once);
         RUN(test_a_superblock_that_is_unusable_is_another_matter);
