@@ -59,27 +59,25 @@ static int shell_begin(const char *command, int input_fd, const sigset_t *mask, 
         return r;
 }
 
-/* Sleep until SIGCHLD, which is blocked, comes or the deadline is over. Return: whether it came. */
-static bool shell_sleep(uint64_t deadline_ns)
+/* Sleep until SIGCHLD, which is @child and blocked, comes or the deadline is over. Return: whether
+ * it came. */
+static bool shell_sleep(const sigset_t *child, uint64_t deadline_ns)
 {
         struct timespec now, span;
         uint64_t now_ns, left_ns;
-        sigset_t child;
 
-        sigemptyset(&child);
-        sigaddset(&child, SIGCHLD);
         clock_gettime(CLOCK_MONOTONIC, &now);
         now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
         left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
         span.tv_sec = (time_t)(left_ns / 1000000000u);
         span.tv_nsec = (long)(left_ns % 1000000000u);
         /* Another signal ends the sleep early: the caller looks again. */
-        return sigtimedwait(&child, NULL, deadline_ns == SB_FOREVER ? NULL : &span) >= 0 ||
+        return sigtimedwait(child, NULL, deadline_ns == SB_FOREVER ? NULL : &span) >= 0 ||
                errno != EAGAIN;
 }
 
 /* Wait for the command. Return: 0; SB_E_TIMED_OUT: it runs; -errno. */
-static int shell_wait(pid_t pid, uint64_t deadline_ns, int *ret_status)
+static int shell_wait(pid_t pid, const sigset_t *child, uint64_t deadline_ns, int *ret_status)
 {
         bool in_time = true;
         pid_t ended;
@@ -92,7 +90,7 @@ static int shell_wait(pid_t pid, uint64_t deadline_ns, int *ret_status)
                         return -errno;
                 if (!in_time)
                         return SB_E_TIMED_OUT;
-                in_time = shell_sleep(deadline_ns);
+                in_time = shell_sleep(child, deadline_ns);
         }
 }
 
@@ -126,7 +124,7 @@ int cli_shell_run(const char *command, FILE *input, uint64_t deadline_ns)
                 error = shell_begin(command, fileno(input), &before, &pid);
         fclose(input);
         if (error == 0)
-                r = shell_wait(pid, deadline_ns, &status);
+                r = shell_wait(pid, &child, deadline_ns, &status);
         sigprocmask(SIG_SETMASK, &before, NULL);
         if (error != 0 || r < 0) {
                 cli_say("cannot %s %s: %s", error != 0 ? "run" : "wait for", cli_word(command),
