@@ -138,8 +138,7 @@ static int wal_log_find_home(struct sb_wal_log *log)
         /* Relaxed: a number for people. */
         r = sb_wal_lock_again(log->config->place.directory, log->directory_fd,
                 (pid_t)sb_load_relaxed(&log->handle.segment.super->supervisor), &log->lock_fd);
-        if (!r)
-                log->writer = sb_wal_writer_close(log->writer);
+        log->writer = sb_wal_writer_close(log->writer);
         if (r != -EBUSY)
                 return r;
         log->reason = OCCUPIED;
