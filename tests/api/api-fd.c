@@ -217,6 +217,59 @@ static void test_waits_in_between_leave_it_as_it_was(void)
         END();
 }
 
+#define MOMENTS 3000u
+
+static struct sb_word32 asked; /* for so many changes or interrupts */
+
+/* Some moment up to a few microseconds behind each request. Every fourth is an interrupt. */
+static void *answer_at_some_moment(void *argument)
+{
+        uint64_t random = 0x9e3779b97f4a7c15u;
+
+        for (uint32_t i = 1; i <= MOMENTS; i++) {
+                while (sb_load_acquire(&asked) != i)
+                        ;
+                random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+                for (uint64_t steps = random % 4096; steps; steps--)
+                        (void)sb_load_acquire(&asked);
+                if (i % 4 == 0)
+                        sb_interrupt(bus);
+                else if (!set("key", "v"))
+                        return argument;
+        }
+        return NULL;
+}
+
+/* A call finds nothing, while a change or an interrupt comes: at any moment of it. It is the first
+ * call behind the change before, which ends what waited, so that it begins to wait anew. */
+static void test_what_comes_as_a_call_finds_nothing_shows(void)
+{
+        struct sb_watch *watch = NULL;
+        pthread_t thread;
+        void *failed;
+        int fd, r;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        sb_store_relaxed(&asked, 0);
+        CHECK_EQ(pthread_create(&thread, NULL, answer_at_some_moment, "failed"), 0);
+        for (uint32_t i = 1; i <= MOMENTS; i++) {
+                sb_store_release(&asked, i);
+                do {
+                        r = i % 4 ? next(watch) : sb_wait(bus, 0);
+                        if (r == SB_E_TIMED_OUT && !readable(fd, LONG_MS))
+                                break;
+                } while (r == SB_E_TIMED_OUT);
+                if (r != (i % 4 ? 0 : -EINTR))
+                        TEST_FAIL("moment %u: %d, and nothing shows", i, r);
+        }
+        CHECK_EQ(pthread_join(thread, &failed), 0);
+        CHECK(!failed);
+        sb_watch_close(watch);
+        END();
+}
+
 static void *interrupt(void *argument)
 {
         (void)argument;
@@ -560,6 +613,7 @@ int main(int argc, char **argv)
         RUN(test_a_watch_of_a_prefix_shows);
         RUN(test_waits_in_between_leave_it_as_it_was);
         RUN(test_an_interrupt_shows);
+        RUN(test_what_comes_as_a_call_finds_nothing_shows);
         RUN(test_an_io_uring_of_the_program_may_poll_it);
         RUN(test_several_threads_may_poll_it);
         RUN(test_a_writer_wakes_once_until_the_owner_looks);
