@@ -108,6 +108,8 @@ static const struct world_case prefixes[] = {
                 .joins = true}, 2, 1},
         {"queue: after a cut, beside prunes", {START_PAIR, {OPS(QUEUE, NEXT), OPS(SET_A, SET_A, WORK)}, .past = "xasbk",
                 .joins = true}, 2, 1},
+        {"queue: begins again beside sets", {START_VALUE, {OPS(QUEUE, NEXT, NEXT), OPS(SET_A, SET_A, SET_A)}, .past = "xaaa",
+                .joins = true}, 2, 1},
         {"queue: beside a late hint", {START_VALUE, {OPS(FIRST, SET_A, SET_A), OPS(SET_A)}, .prefixed = 1, .drops = 1, .roomy = true},
                 2, 2},
         {"queue: two join beside sets", {START_VALUE, {OPS(QUEUE, NEXT), OPS(QUEUE, NEXT), OPS(SET_A, SET_A, SET_A)}, .joins = true}, 3, 1},

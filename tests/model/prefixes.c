@@ -43,11 +43,15 @@ static bool prefix_has(const struct world_prefix *prefix, uint32_t key)
 static void prefix_begin_span(struct world_prefix *prefix)
 {
         uint64_t begun = prefix->user ? sb_watch_cut(prefix->user) : prefix->watch->begun;
+        /* What its first reading drops comes behind the cut. */
+        bool first = prefix->user || !prefix->span_count;
 
         if (prefix->span_count == PREFIX_SPANS_MAX)
                 model_fail("a watch of a prefix was lapped too often");
-        prefix->span[prefix->span_count++] =
-                (struct world_span){.begun = begun, .reached = begun, .first = prefix->count};
+        prefix->span[prefix->span_count++] = (struct world_span){.begun = begun,
+                .reached = begun,
+                .dropped = first ? 0 : sb_backlog_dropped(NULL, prefix->watch),
+                .first = prefix->count};
 }
 
 static void prefix_open(uint32_t me, const struct world_op *op, struct outcome *outcome)
@@ -537,12 +541,12 @@ static void judge_looks(uint32_t thread, struct world_prefix *prefix)
  * Where a process was killed or stopped, no more can be told than that none was given twice. */
 static void judge_dropped(struct world_prefix *prefix)
 {
-        uint64_t dropped = sb_backlog_dropped(NULL, prefix->watch);
-        uint64_t begun = prefix->span[0].begun;
-        uint32_t t, i, count = 0;
+        /* Where not all was kept it began anew. */
+        const struct world_span *span = &prefix->span[prefix->span_count - 1];
+        uint64_t dropped = sb_backlog_dropped(NULL, prefix->watch) - span->dropped;
+        uint64_t begun = span->begun;
+        uint32_t t, i, count = 0, given = prefix->count - span->first;
 
-        if (prefix->span_count > 1)
-                return; /* it began anew where not all was kept */
         for (i = 0; i < world.written_count; i++)
                 count += world.written[i].cut > begun;
         for (t = 0; t < MODEL_THREADS; t++) {
@@ -556,9 +560,9 @@ static void judge_dropped(struct world_prefix *prefix)
                                         written_by(&spec()->ops[t][i], outcome));
                 }
         }
-        if (prefix->count + dropped < count || (prefix->count + dropped > count && !spec()->joins))
-                model_fail("%u changes, of which %u were given and %lu dropped", count,
-                        prefix->count, (unsigned long)dropped);
+        if (given + dropped < count || (given + dropped > count && !spec()->joins))
+                model_fail("%u changes, of which %u were given and %lu dropped", count, given,
+                        (unsigned long)dropped);
         if (dropped && spec()->roomy && prefix->given_first)
                 model_fail("dropped where there was room behind what was given");
         if (dropped && count <= PREFIX_ROOM && !is_pressed() && !spec()->joins)

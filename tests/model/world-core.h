@@ -92,8 +92,9 @@ struct world_given {
 /* From where a watch of a prefix began, or began anew, up to a cut to which all is given. */
 struct world_span {
         uint64_t begun, reached;
-        uint32_t first; /* of what was given */
-        bool lapped;    /* it ended so */
+        uint64_t dropped; /* by then */
+        uint32_t first;   /* of what was given */
+        bool lapped;      /* it ended so */
 };
 struct world_prefix {
         bool open;
