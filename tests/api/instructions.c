@@ -226,7 +226,7 @@ static void shape_make(struct shape *shape, size_t key_len, size_t value_len)
 {
         static char bytes[2][VALUE_MAX];
 
-        NEED(key_len >= 4 && key_len <= KEY_MAX && value_len <= VALUE_MAX);
+        NEED(key_len >= 3 && key_len <= KEY_MAX && value_len <= VALUE_MAX);
         shape->key_len = key_len;
         shape->value_len = value_len;
         for (uint32_t i = 0; i < KEYS; i++) {
