@@ -48,7 +48,8 @@ _agentctl()
                 case ${words[i]} in
                 -b | --bus)
                         i=$((i + 1)) bus=(-b "${words[i]/#\~/$HOME}") ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --flush-ms)
+                -o | --output | --if-rev | --if-value | --limit | --size | --hugepages | --clients | --durability | \
+                        --max-snapshot-age | --flush-ms)
                         i=$((i + 1)) ;;
                 --flush-bytes | --checkpoint-bytes | --checkpoint-every | --on-disk-error | --io | --recover-to)
                         i=$((i + 1)) ;;
@@ -93,7 +94,7 @@ _agentctl()
         --at)
                 mapfile -t COMPREPLY < <(compgen -W "now $(_agentctl_words "$program" "${bus[@]}" mark)" -- "$word")
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
+        --if-rev | --if-value | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
                 return ;;
         --count | --timeout | --exec | --until | --from)
                 return ;;
@@ -109,8 +110,8 @@ _agentctl()
         history) options+=' --reverse --limit --full' ;;
         diff) options+=' --values --full' ;;
         get) options+=' --rev --at' ;;
-        set) options+=' --if-absent --if-rev --durability' ;;
-        del) options+=' --if-rev --prefix' ;;
+        set) options+=' --if-absent --if-rev --if-value --durability' ;;
+        del) options+=' --if-rev --if-value --prefix' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         batch) options+=' --txn' ;;
         dump) options+=' --at' ;;

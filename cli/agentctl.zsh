@@ -30,7 +30,8 @@ _agentctl()
                 case ${words[i]} in
                 -b | --bus)
                         i=$((i + 1)) bus=(-b ${${(Q)words[i]}/#\~/$HOME}) ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --flush-ms)
+                -o | --output | --if-rev | --if-value | --limit | --size | --hugepages | --clients | --durability | \
+                        --max-snapshot-age | --flush-ms)
                         i=$((i + 1)) ;;
                 --flush-bytes | --checkpoint-bytes | --checkpoint-every | --on-disk-error | --io | --recover-to)
                         i=$((i + 1)) ;;
@@ -71,7 +72,7 @@ _agentctl()
         --at)
                 compadd -- now ${(f)"$(_agentctl_words $program $bus mark)"}
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
+        --if-rev | --if-value | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
                 return 1 ;;
         --count | --timeout | --exec | --until | --from)
                 return 1 ;;
@@ -87,8 +88,8 @@ _agentctl()
         history) offers+=(--reverse --limit --full) ;;
         diff) offers+=(--values --full) ;;
         get) offers+=(--rev --at) ;;
-        set) offers+=(--if-absent --if-rev --durability) ;;
-        del) offers+=(--if-rev --prefix) ;;
+        set) offers+=(--if-absent --if-rev --if-value --durability) ;;
+        del) offers+=(--if-rev --if-value --prefix) ;;
         scan) offers+=(--values --full --reverse --limit --at) ;;
         batch) offers+=(--txn) ;;
         dump) offers+=(--at) ;;

@@ -16,7 +16,7 @@ struct option {
 };
 
 #define GLOBAL_COUNT 7 /* the first options belong to all commands */
-#define OPTION_COUNT 30
+#define OPTION_COUNT 31
 
 static void arguments_list_options(
         struct cli *cli, const char **output, struct option ret_options[static OPTION_COUNT])
@@ -31,6 +31,7 @@ static void arguments_list_options(
                 {"help", &cli->help, NULL},
                 {"if-absent", &cli->if_absent, NULL},
                 {"if-rev", NULL, &cli->if_rev},
+                {"if-value", NULL, &cli->if_value},
                 {"ttl", NULL, &cli->ttl},
                 {"durability", NULL, &cli->durability},
                 {"rev", &cli->rev, NULL},

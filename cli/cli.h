@@ -34,7 +34,7 @@ struct cli {
         bool if_absent, rev, values, full, reverse;
         bool kill, drop, prefix, entries;
         bool txn_wanted, once;
-        const char *if_rev, *ttl, *durability, *limit, *at, *pid;
+        const char *if_rev, *if_value, *ttl, *durability, *limit, *at, *pid;
         const char *after, *count, *timeout, *exec, *until, *from;
         int operand_count;
         char **operands;
@@ -146,7 +146,7 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- keys.c ---- */
 
-/* Read --if-absent, --if-rev, --ttl and --durability; without a condition *ret_expected is
+/* Read --if-absent, --if-rev, --ttl and --durability; without the first two *ret_expected is
  * SB_ANY_REV. Return: 0, or CLI_USAGE after a message. */
 int cli_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected);
 

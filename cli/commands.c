@@ -30,19 +30,23 @@ const struct cli_command cli_commands[] = {
                 "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
                 "revision on a line before the value. --at reads the past. A KEY without a value: "
                 "exit code 3.\n" CUT_TEXT},
-        {"set", "KEY VALUE|- [--if-absent] [--if-rev N] [--durability strict]",
-                "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
-                2, cli_set,
-                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if "
-                "the key has no value, or is still at revision N (else exit code 4). --durability "
+        {"set", "KEY VALUE|- [--if-absent | --if-rev N | --if-value OLD] [--durability strict]",
+                "give a key a value; print the new revision",
+                "if-absent if-rev if-value ttl durability ", 2, 2, cli_set,
+                "VALUE - reads standard input to its end. --if-absent, --if-rev N and --if-value "
+                "OLD "
+                "write only if the key has no value, is still at revision N, or has the value OLD, "
+                "byte by byte (else exit code 4). --durability "
                 "says how safe it is when set returns: volatile, batched, or strict, which waits "
                 "until it is on the disk; without it as the bus was started. --ttl comes with a "
                 "later version."},
-        {"del", "KEY [--if-rev N] | PREFIX --prefix",
-                "take a key's value away; print the delete's revision", "if-rev durability prefix ",
-                1, 1, cli_del,
-                "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
-                "revision N (else exit code 4). With --prefix all keys that begin so, in one "
+        {"del", "KEY [--if-rev N | --if-value OLD] | PREFIX --prefix",
+                "take a key's value away; print the delete's revision",
+                "if-rev if-value durability prefix ", 1, 1, cli_del,
+                "A KEY without a value: exit code 3. With --if-rev N or --if-value OLD only if it "
+                "is "
+                "still at revision N, or has that value (else exit code 4). With --prefix all keys "
+                "that begin so, in one "
                 "transaction; prints how many. None is no failure. An empty PREFIX is refused: it "
                 "would mean every key."},
         {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",

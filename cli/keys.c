@@ -133,8 +133,8 @@ int cli_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expe
         if (cli->txn && (cli->ttl || cli->durability))
                 return cli_usage("%s is not for one line of a transaction",
                         cli->ttl ? "--ttl" : "--durability");
-        if (cli->if_absent && cli->if_rev)
-                return cli_usage("--if-absent and --if-rev exclude each other");
+        if (cli->if_absent + !!cli->if_rev + !!cli->if_value > 1)
+                return cli_usage("--if-absent, --if-rev and --if-value exclude each other");
         if (cli->if_absent)
                 expected = 0;
         if (cli->if_rev) {
@@ -171,6 +171,10 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
                 if (current_rev == 0)
                         cli_say("%s: the key has no value, nothing was written",
                                 cli_word(cli->operands[0]));
+                else if (cli->if_value)
+                        cli_say("%s: the key has another value, at revision %llu, nothing was "
+                                "written",
+                                cli_word(cli->operands[0]), (unsigned long long)current_rev);
                 else
                         cli_say("%s: the key is at revision %llu, nothing was written",
                                 cli_word(cli->operands[0]), (unsigned long long)current_rev);
@@ -196,26 +200,6 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
         return cli_fail_write(cli, cli_word(cli->operands[0]), result);
 }
 
-/* Whether the key is at the expected revision, as the transaction sees it. Return: 0;
- * SB_E_CONFLICT, with the current revision; -EEXIST: the transaction wrote it itself; as
- * sb_txn_get(). */
-static int keys_check_expected(
-        struct sb_txn *txn, struct sb_bytes key, uint64_t expected, uint64_t *ret_rev)
-{
-        sb_auto(sb_guard_release) struct sb_guard guard = {0};
-        int r;
-
-        if (expected == SB_ANY_REV)
-                return 0;
-        r = sb_txn_get(txn, key, &guard);
-        if (r != 0 && r != SB_E_NOT_FOUND)
-                return r;
-        *ret_rev = r == 0 ? guard.rev : 0;
-        if (r == 0 && guard.rev == 0)
-                return -EEXIST;
-        return *ret_rev == expected ? 0 : SB_E_CONFLICT;
-}
-
 /* Read VALUE, which is standard input for -, but in a batch. Return: 0, or an exit code after a
  * message. */
 static int keys_read_value(
@@ -232,69 +216,100 @@ static int keys_read_value(
         return r == 0 ? 0 : cli_fail(cli, "standard input", r);
 }
 
-int cli_set(struct cli *cli)
+/* What set or del is to do, and what came of it. */
+struct keys_write {
+        struct sb_bytes key, value, wanted; /* wanted: by --if-value */
+        bool deletes;
+        uint64_t expected;
+        uint64_t rev, cut; /* rev: of what was written, or where the key is */
+        bool matched;      /* the key was as it is expected to be, before the write */
+};
+
+/* Whether the key is as the command line expects it, in the transaction or now; @expected becomes
+ * the revision that it has. Return: 0; SB_E_CONFLICT; -EEXIST: the transaction wrote it itself; as
+ * sb_txn_get(). */
+static int keys_check(const struct cli *cli, struct sb_bus *bus, struct keys_write *write)
 {
-        struct sb_bus *bus = NULL;
-        uint64_t expected, rev = 0, cut = 0;
-        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
-        struct sb_bytes key, value;
+        sb_auto(sb_guard_release) struct sb_guard guard = {0};
+        bool same;
         int r;
 
-        r = cli_key(cli, cli->operands[0], false, &key);
-        if (r == 0)
-                r = cli_read_how(cli, &how, &expected);
-        if (r == 0)
-                r = cli_open_to_write(cli, &bus);
-        if (r == 0)
-                r = keys_read_value(cli, bus, cli->operands[1], &value);
+        r = cli->txn ? sb_txn_get(cli->txn, write->key, &guard) : sb_get(bus, write->key, &guard);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        write->rev = r == 0 ? guard.rev : 0;
+        same = cli->if_value ? r == 0 && guard.value.len == write->wanted.len &&
+                                       memcmp(guard.value.data, write->wanted.data,
+                                               write->wanted.len) == 0
+                             : write->rev == write->expected;
+        if (r == 0 && guard.rev == 0 && !(cli->if_value && same))
+                return -EEXIST;
+        if (!same) /* a delete as sb_delete() */
+                return write->deletes && write->rev == 0 ? SB_E_NOT_FOUND : SB_E_CONFLICT;
+        write->expected = write->rev;
+        write->matched = true;
+        return 0;
+}
+
+/* Return: as keys_check(), sb_cas() and sb_delete(). */
+static int keys_write_once(const struct cli *cli, struct sb_bus *bus, const struct sb_write *how,
+        struct keys_write *write)
+{
+        int r = 0;
+
+        write->matched = false;
+        if (cli->if_value || (cli->txn && write->expected != SB_ANY_REV))
+                r = keys_check(cli, bus, write);
         if (r != 0)
                 return r;
-        if (cli->txn) {
-                r = keys_check_expected(cli->txn, key, expected, &rev);
-                if (r == 0)
-                        r = sb_txn_set(cli->txn, key, value);
-        } else {
-                r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev)
-                                           : sb_cas(bus, key, expected, value, &how, &rev);
-        }
+        if (cli->txn)
+                return write->deletes ? sb_txn_delete(cli->txn, write->key)
+                                      : sb_txn_set(cli->txn, write->key, write->value);
+        if (write->deletes)
+                return sb_delete(bus, write->key, write->expected, how, &write->rev);
+        return write->expected == SB_ANY_REV
+                       ? sb_set(bus, write->key, write->value, how, &write->rev)
+                       : sb_cas(bus, write->key, write->expected, write->value, how, &write->rev);
+}
+
+static int keys_write(struct cli *cli, bool deletes)
+{
+        struct keys_write write = {.deletes = deletes};
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &write.cut};
+        struct sb_bus *bus = NULL;
+        int r;
+
+        r = cli_key(cli, cli->operands[0], false, &write.key);
+        if (r == 0)
+                r = cli_read_how(cli, &how, &write.expected);
+        if (r == 0 && cli->if_value)
+                r = cli_value(cli, cli->if_value, &write.wanted);
+        if (r == 0 && deletes && write.expected == 0)
+                r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
+        if (r == 0)
+                r = cli_open_to_write(cli, &bus);
+        if (r == 0 && !deletes)
+                r = keys_read_value(cli, bus, cli->operands[1], &write.value);
         if (r != 0)
-                return keys_fail_write(cli, r, rev);
-        keys_print_written(cli, key, "value", rev, cut);
+                return r;
+        /* Lock-free: another round means that another process wrote behind the look. */
+        do
+                r = keys_write_once(cli, bus, &how, &write);
+        while (r == SB_E_CONFLICT && write.matched && cli->if_value);
+        if (r != 0)
+                return keys_fail_write(cli, r, write.rev);
+        keys_print_written(cli, write.key, deletes ? "deleted" : "value", write.rev, write.cut);
         return CLI_DONE;
+}
+
+int cli_set(struct cli *cli)
+{
+        return keys_write(cli, false);
 }
 
 int cli_del(struct cli *cli)
 {
-        struct sb_bus *bus = NULL;
-        uint64_t expected, rev = 0, cut = 0;
-        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
-        struct sb_bytes key;
-        int r;
-
-        if (cli->prefix)
-                return cli_del_prefix(cli);
-        r = cli_key(cli, cli->operands[0], false, &key);
-        if (r == 0)
-                r = cli_read_how(cli, &how, &expected);
-        if (r == 0 && expected == 0)
-                r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
-        if (r == 0)
-                r = cli_open_to_write(cli, &bus);
-        if (r != 0)
-                return r;
-        if (cli->txn) {
-                r = keys_check_expected(cli->txn, key, expected, &rev);
-                if (r == SB_E_CONFLICT && rev == 0)
-                        r = SB_E_NOT_FOUND; /* as sb_delete() */
-                if (r == 0)
-                        r = sb_txn_delete(cli->txn, key);
-        } else {
-                r = sb_delete(bus, key, expected, &how, &rev);
-        }
-        if (r != 0)
-                return keys_fail_write(cli, r, rev);
-        keys_print_written(cli, key, "deleted", rev, cut);
-        return CLI_DONE;
+        return cli->prefix ? cli_del_prefix(cli) : keys_write(cli, true);
 }
 
 /* Add in a transaction. Return: as sb_incr(). */

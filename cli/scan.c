@@ -116,8 +116,9 @@ int cli_del_prefix(struct cli *cli)
         uint64_t count = 0;
         int r;
 
-        if (cli->if_rev)
-                return cli_usage("--if-rev is about one key: it does not stand with --prefix");
+        if (cli->if_rev || cli->if_value)
+                return cli_usage("%s is about one key: it does not stand with --prefix",
+                        cli->if_rev ? "--if-rev" : "--if-value");
         r = cli_key(cli, cli->operands[0], true, &prefix);
         if (r == 0)
                 r = cli_read_how(cli, &how, &expected);
