@@ -499,6 +499,9 @@ int sb_check_begin(struct sb_handle *handle, struct sb_check_report *ret)
                         (unsigned long long)clock, (unsigned long long)stable);
         if (sb_era_low(era) < SB_ERA_MIN || era > SB_ERA_MAX)
                 sb_report_problem(ret, "era %llu makes no sense", (unsigned long long)era);
+        if (super->held_units > segment->geometry.unit_count)
+                sb_report_problem(ret, "%llu units held back of %u make no sense",
+                        (unsigned long long)super->held_units, segment->geometry.unit_count);
         return 0;
 }
 

@@ -18,7 +18,7 @@
 #include "tests/unit/chain.h"
 #include "tests/unit/checked.h"
 
-#define CASES 84u
+#define CASES 85u
 
 /* Where the key "k" is. */
 struct place {
@@ -473,6 +473,9 @@ static const char *damage_hints(uint32_t number, const struct place *at)
                         return NULL;
                 sb_store_relaxed(&deeper.row.ring->mark, UINT64_MAX);
                 return "its ring gives up what is to come";
+        case 84:
+                writer.segment.super->held_units = writer.segment.geometry.unit_count + 1;
+                return "units held back of";
         default:
                 return NULL;
         }
