@@ -45,6 +45,7 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_number("data_bytes", stat->data_bytes);
         cli_json_number("data_free_bytes", stat->data_free_bytes);
         cli_json_number("reserve_bytes", stat->reserve_bytes);
+        cli_json_number("held_bytes", stat->held_bytes);
         cli_json_number("unit_bytes", stat->unit_size);
         cli_json_number("value_bytes_max", stat->value_len_max);
         cli_json_number("key_bytes_max", stat->key_len_max);
@@ -178,6 +179,11 @@ static void look_print_stat_text(FILE *to, const struct sb_admin_stat *stat, uin
                 cli_bytes_words(stat->unit_size, c));
         fprintf(to, "reserve      %s, for deletes alone\n",
                 cli_bytes_words(stat->reserve_bytes, a));
+        if (stat->held_bytes)
+                fprintf(to,
+                        "held         %s of that stay free: the bus came back in more than "
+                        "--size\n",
+                        cli_bytes_words(stat->held_bytes, a));
         fprintf(to, "keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
                 stat->keys, stat->keys_deleted);
         fprintf(to,

@@ -86,6 +86,7 @@ static void admin_count_units(const struct sb_segment *segment, struct sb_admin_
         stat->unit_size = geometry->unit_size;
         stat->data_bytes = (uint64_t)geometry->unit_count * geometry->unit_size;
         stat->reserve_bytes = (uint64_t)geometry->reserve_count * geometry->unit_size;
+        stat->held_bytes = segment->super->held_units * geometry->unit_size;
         for (uint32_t unit = 0; unit < geometry->unit_count; unit++)
                 /* Relaxed: a number for display. */
                 if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_FREE)

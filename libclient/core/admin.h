@@ -36,6 +36,8 @@ struct sb_admin_stat {
         uint64_t segment_bytes, huge_bytes;   /* huge: of these, in huge pages */
         uint64_t data_bytes, data_free_bytes; /* of units: what keys, values and guards share */
         uint64_t reserve_bytes;               /* of data_bytes: kept back for tombstones */
+        uint64_t held_bytes; /* of data_bytes: stays free, as the bus came back in more than --size
+                              */
         uint64_t value_len_max;
         uint32_t key_len_max;
         uint32_t unit_size;

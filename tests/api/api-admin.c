@@ -189,6 +189,11 @@ static void test_memory_is_told_by_kind_and_adds_up(void)
                 after.all_bytes);
         CHECK_EQ(sb_admin_stat(bus, &stat), 0);
         CHECK(after.all_bytes == stat.data_bytes && after.free_bytes == stat.data_free_bytes);
+        CHECK_EQ(stat.held_bytes, 0);
+        bus->handle.segment.super->held_units = 3;
+        CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+        CHECK(stat.held_bytes == 3 * (uint64_t)stat.unit_size);
+        bus->handle.segment.super->held_units = 0;
         END();
 }
 
