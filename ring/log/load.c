@@ -17,6 +17,8 @@
 #include "shm/history/rules.h"
 #include "shm/history/times.h"
 #include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
 #include "shm/keys/sorted.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -31,6 +33,7 @@
 #include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/find-plain.h"
+#include "shm/mvcc/find.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/move.h"
@@ -536,7 +539,37 @@ int sb_load_floor_of(
 
 void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns)
 {
+        if (load->last_ns < realtime_ns)
+                load->last_ns = realtime_ns;
         sb_times_load(&load->handle->segment, cut, realtime_ns);
+}
+
+/* Have a rule with a span, which has this node, cover no cut of which the stored bus may have let
+ * something go by its own clock. By the clock of now that cut may be within the span again: where
+ * the machine began since, or another one has the log. A key that was forgotten by then would count
+ * as one that never was. Nothing is lost that is within the span. */
+static void load_bound_span(struct sb_handle *handle, struct sb_node *node, void *context)
+{
+        struct sb_version *version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
+        const struct sb_load *load = context;
+        struct sb_rule_value value;
+        struct sb_moment moment;
+
+        if (!version ||
+                !sb_version_copy(&handle->segment, version, key.len, &value, sizeof(value)) ||
+                SB_RULE_KIND(value.word) != SB_RULE_SPAN || !value.since ||
+                load->last_ns < SB_RULE_VALUE(value.word) ||
+                !sb_times_at(&handle->segment, load->last_ns - SB_RULE_VALUE(value.word), &moment))
+                return;
+        /* The notes that are left may be fewer than there were: the next one is not older. */
+        if (!sb_times_behind(&handle->segment, moment.cut + 1, &moment))
+                moment.cut = load->cut;
+        if (value.since >= moment.cut)
+                return;
+        value.since = moment.cut;
+        /* In place: no other process runs. */
+        memcpy(version->bytes + key.len, &value, sizeof(value));
 }
 
 uint64_t sb_load_space(struct sb_load *load)
@@ -555,6 +588,7 @@ int sb_load_end(struct sb_load *load, void *space)
         r = sb_sorted_link(handle, space, load->node_count);
         if (r)
                 return r;
+        (void)sb_order_walk(handle, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1, load_bound_span, load);
         sb_work_all(handle, false); /* which raises the stable cut, to one above all stamps */
         sb_limbo_leave(handle);
         return 0;

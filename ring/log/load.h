@@ -67,6 +67,7 @@ struct sb_load {
         uint64_t borrowed;    /* values that are in the reserve, at most */
         uint64_t rules_since; /* what was replaced later than this is in the past of a rule */
         uint64_t rule_went;   /* the last stamp at which a rule was taken away; 0: none was */
+        uint64_t last_ns;     /* the latest real time at which a cut was taken */
         bool rule_begins;     /* one of them has no past yet */
         bool forward;         /* as in sb_load_words */
         uint32_t rest; /* so many versions without another sweep, for one has freed nothing */
@@ -137,8 +138,9 @@ void sb_load_time(struct sb_load *load, uint64_t cut, uint64_t realtime_ns);
 
 /* Bytes of memory that sb_load_end() takes, called next: 16 for each key. Cost: a look at each. */
 uint64_t sb_load_space(struct sb_load *load);
-/* Ends: puts the keys in order, raises the stable cut, and asks for a sweep. From here on the
- * segment may be served. @space: sb_load_space() bytes, aligned to 8; NULL: there are none, and the
+/* Ends: puts the keys in order, has the rules with a span cover no more than the stored bus had
+ * certainly kept, raises the stable cut, and asks for a sweep. From here on the segment may be
+ * served. @space: sb_load_space() bytes, aligned to 8; NULL: there are none, and the
  * keys are put in order one by one, which takes several times as long. Return: 0; -EINVAL: there
  * was no second reading. */
 int sb_load_end(struct sb_load *load, void *space);

@@ -478,6 +478,23 @@ static bool is_kept(uint32_t i, uint64_t cut)
         return kept || sb_past_marked(&reader.segment, cut);
 }
 
+/* Whether a rule with a span covers the cut also by what a log knows of the times: only from the
+ * first note on that is younger than the span. That a key was not there takes no less. */
+static bool is_in_span(uint32_t i, uint64_t cut)
+{
+        struct sb_rule_found found;
+        struct sb_moment moment;
+        uint64_t word;
+
+        sb_pin(&reader);
+        sb_rules_find(&reader, keys[i].bytes, keys[i].len, false, &found);
+        sb_unpin(&reader);
+        word = found.value.word;
+        return SB_RULE_KIND(word) != SB_RULE_SPAN || sb_past_marked(&reader.segment, cut) ||
+               !sb_times_at(&reader.segment, now_ns - SB_RULE_VALUE(word), &moment) ||
+               (sb_times_behind(&reader.segment, moment.cut + 1, &moment) && cut >= moment.cut);
+}
+
 /* What the bus answers at its cut, by a mark or a rule, has to be answered behind the loading. */
 static const char *note_known(void)
 {
@@ -487,10 +504,10 @@ static const char *note_known(void)
                 count_then[i] = keys[i].count;
                 for (uint64_t cut = 2; cut <= durable; cut++) {
                         struct sb_version *version = NULL;
+                        int r = sb_past_get(&reader, keys[i].bytes, keys[i].len, cut, 0, &version);
 
                         known[i][cut] =
-                                is_kept(i, cut) && sb_past_get(&reader, keys[i].bytes, keys[i].len,
-                                                           cut, 0, &version) != SB_E_LAPPED
+                                is_kept(i, cut) && r != SB_E_LAPPED && (!r || is_in_span(i, cut))
                                         ? MUST
                                         : MAYBE;
                 }

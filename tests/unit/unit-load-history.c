@@ -449,6 +449,34 @@ static void test_a_time_to_come_counts_as_now(void)
         unmake_bus();
 }
 
+/* The stored bus lived for 90 s, with a note every 10 s, and kept 60 s; then the machine began
+ * anew. A key that had come and gone by then may have been forgotten, by the clock of before. */
+static void test_a_span_covers_no_cut_that_the_stored_bus_may_have_let_go(void)
+{
+        uint64_t since[] = {5, 16};
+
+        for (uint32_t late = 0; late < 2; late++) {
+                CHECK(begin(1 << 24));
+                writer.segment.os = reader.segment.os = &os;
+                now_ns = 30 * SECOND;
+                real_ns = 4960 * SECOND;
+                CHECK(!rule("s/", true, SB_RULE_WORD(SB_RULE_SPAN, 60 * SECOND), since[late], 2,
+                        since[late] + 1));
+                CHECK(!rule("long/", true, SB_RULE_WORD(SB_RULE_SPAN, 95 * SECOND), 5, 2, 6));
+                CHECK(!rule("all/", true, ALL, 5, 2, 6) && !turn(1000));
+                for (uint64_t i = 0; i < 10; i++)
+                        sb_load_time(&load, 10 + i, (4850 + i * 10) * SECOND);
+                CHECK(!end_load() && sound());
+                /* 60 s before the last one was at 4880: cut 13. */
+                CHECK_EQ(past_of("s/x", late ? 15 : 13), -1);
+                CHECK_EQ(past_of("s/x", late ? 16 : 14), 0);
+                /* Nothing was that old. */
+                CHECK(past_of("long/x", 5) == 0 && past_of("all/x", 5) == 0);
+                CHECK(past_of("long/x", 4) == -1 && past_of("all/x", 4) == -1);
+                unmake_bus();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -472,5 +500,6 @@ int main(int argc, char **argv)
         RUN(test_numbers_of_transactions_and_marks_are_not_given_again);
         RUN(test_cuts_of_before_are_found_by_their_time);
         RUN(test_a_time_to_come_counts_as_now);
+        RUN(test_a_span_covers_no_cut_that_the_stored_bus_may_have_let_go);
         return test_end();
 }
