@@ -193,15 +193,17 @@ static void past_bound_end(
                 *end_ns = end;
 }
 
-/* Whether all rules for keys and prefixes further down cover @cut, too. @at: where the keys of such
- * rules begin. Lowers *end_ns. */
+/* Whether all rules for keys and prefixes further down cover @cut, too: the narrow ones first. @at:
+ * where the keys of such rules begin. Lowers *end_ns. */
 static bool past_all_cover(struct sb_handle *handle, const unsigned char *at, uint32_t at_len,
         uint64_t cut, uint64_t *end_ns)
 {
         unsigned char key[SB_KEY_LEN_MAX];
-        uint32_t key_len = at_len;
-        bool good = true, more = true, after = false;
+        uint32_t key_len = handle->segment.key_len_max;
+        bool good = true, more = true, last = true;
 
+        /* No key that begins so lies above this one. */
+        memset(key, 0xff, key_len);
         memcpy(key, at, at_len);
         while (good && more) {
                 struct sb_version *version;
@@ -210,14 +212,14 @@ static bool past_all_cover(struct sb_handle *handle, const unsigned char *at, ui
                 struct sb_node *node;
 
                 sb_pin(handle);
-                node = sb_order_seek(handle, key, key_len, after);
+                node = sb_order_below(handle, key, key_len, last);
                 if (node)
                         next = sb_node_key(&handle->segment, node);
                 more = next.bytes && next.len >= at_len && !memcmp(next.bytes, at, at_len);
                 if (more) {
                         key_len = next.len;
                         memcpy(key, next.bytes, key_len);
-                        after = true;
+                        last = false;
                         version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
                         if (version && sb_version_copy(&handle->segment, version, key_len, &value,
                                                sizeof(value))) {
@@ -237,19 +239,23 @@ bool sb_past_kept_all(struct sb_handle *handle, const void *prefix, uint32_t pre
         struct sb_rule_found found;
         uint64_t end_ns = UINT64_MAX;
         uint32_t at_len, kind;
-        bool good;
+        bool good = true;
 
-        sb_pin(handle);
-        sb_rules_find(handle, prefix, prefix_len, true, &found);
-        good = !found.renewed && past_covers(handle, &found.value, cut);
-        sb_unpin(handle);
-        past_bound_end(handle, &found.value, cut, &end_ns);
+        /* From narrow to wide: a wider rule begins anew before a narrow one is gone. So what
+         * covered a key at the first look covers it, or at the last one nothing does. */
         for (kind = 0; good && kind < 2; kind++) {
                 if (prefix_len > handle->segment.key_len_max - SB_KEEP_PREFIX)
                         break;
                 at_len = sb_rules_key(prefix, prefix_len, kind, at);
                 good = past_all_cover(handle, at, at_len, cut, &end_ns);
         }
+        if (!good)
+                return false;
+        sb_pin(handle);
+        sb_rules_find(handle, prefix, prefix_len, true, &found);
+        good = !found.renewed && past_covers(handle, &found.value, cut);
+        sb_unpin(handle);
+        past_bound_end(handle, &found.value, cut, &end_ns);
         if (good)
                 *ret_end_ns = end_ns;
         return good;

@@ -437,6 +437,52 @@ static void test_all_keys_with_a_prefix_are_kept_if_each_rule_for_some_of_them_k
         CHECK(good > 2000 && ends > 500 && not > 2000);
 }
 
+/* While the look is at a wide rule, a narrow one goes, which has not kept the cut. */
+static uint64_t take_narrow_away(void *context)
+{
+        bool *due = context;
+
+        if (*due) {
+                *due = false;
+                (void)sb_keep_write(&writer, "ab", 2, true, 0);
+        }
+        return now_ns;
+}
+
+static void test_a_narrow_rule_that_goes_during_the_look_has_not_kept_the_cut(void)
+{
+        uint64_t end, wide = SB_RULE_WORD(SB_RULE_SPAN, 60 * UINT64_C(1000000000)), cut;
+        struct sb_os os = clock_of_the_test;
+        bool due = false;
+
+        os.now_ns = take_narrow_away;
+        os.context = &due;
+        /* The wide rule is of the keys that are asked for, or wider still. */
+        for (uint32_t len = 0; len < 2; len++) {
+                CHECK(begin_with_times());
+                writer.segment.os = reader.segment.os = &os;
+                CHECK(!sb_keep_write(&writer, "", 0, true, wide));
+                cut = sb_clock_take_cut(&writer);
+                CHECK(sb_past_kept_all(&reader, "a", len, cut, &end));
+                CHECK(!sb_keep_write(&writer, "ab", 2, true, SB_RULE_WORD(SB_RULE_LAST, 1)));
+                CHECK(!sb_past_kept_all(&reader, "a", len, cut, &end));
+                due = true;
+                CHECK(!sb_past_kept_all(&reader, "a", len, cut, &end));
+                unmake_bus();
+        }
+        /* Between the two, of all that are asked for. */
+        CHECK(begin_with_times());
+        writer.segment.os = reader.segment.os = &os;
+        CHECK(!sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        CHECK(!sb_keep_write(&writer, "a", 1, true, wide));
+        cut = sb_clock_take_cut(&writer);
+        CHECK(sb_past_kept_all(&reader, "", 0, cut, &end));
+        CHECK(!sb_keep_write(&writer, "ab", 2, true, SB_RULE_WORD(SB_RULE_LAST, 1)));
+        due = true;
+        CHECK(!sb_past_kept_all(&reader, "", 0, cut, &end));
+        unmake_bus();
+}
+
 /* ---- a history ---- */
 
 #define ALIVE_KEYS 4u
@@ -651,6 +697,7 @@ int main(int argc, char **argv)
         RUN(test_a_cut_is_marked_that_a_mark_in_use_has);
         RUN(test_a_rule_keeps_a_key_in_the_cuts_since_it_was_there);
         RUN(test_all_keys_with_a_prefix_are_kept_if_each_rule_for_some_of_them_keeps);
+        RUN(test_a_narrow_rule_that_goes_during_the_look_has_not_kept_the_cut);
         RUN(test_every_answer_is_the_truth_and_what_is_kept_is_answered);
         RUN(test_a_present_value_is_always_known);
         RUN(test_a_key_that_was_never_made_is_known_to_be_absent_where_a_rule_covers_it);
