@@ -70,8 +70,9 @@ static bool keep_read_rule(struct sb_handle *handle, const void *key, uint32_t k
         return found;
 }
 
-/* Writes one wider rule anew, with a past that begins now, if it has a past. Return: 0, SB_E_FULL.
- */
+/* Writes one wider rule anew, with a past that begins now. One that has no past yet is written as
+ * it is: its writer may have taken the cut already, in which it would begin, and loses its
+ * revision. Return: 0, SB_E_FULL. */
 static int keep_renew(struct sb_handle *handle, const void *key, uint32_t len)
 {
         struct sb_rule_found found = {0};
@@ -82,8 +83,9 @@ static int keep_renew(struct sb_handle *handle, const void *key, uint32_t len)
         keep_aim(&target, key, len, true);
         /* A conflict means that another process has written the rule since the look. */
         while (r == SB_E_CONFLICT && keep_read_rule(handle, key, len, true, &found) &&
-                found.value.since) {
-                found.value.since = sb_clock_take_cut(handle);
+                SB_RULE_KIND(found.value.word) != SB_RULE_NEWEST) {
+                if (found.value.since)
+                        found.value.since = sb_clock_take_cut(handle);
                 r = keep_write_rule(handle, &target, &found.value, found.rev, &rev);
         }
         return r == SB_E_CONFLICT ? 0 : r;
@@ -223,8 +225,7 @@ int sb_keep_repair(struct sb_handle *handle)
                 if (!found.value.since) {
                         int one = keep_finish(handle, &target, found.value, found.rev);
 
-                        /* A conflict: the rest is left to the process that wrote it anew. */
-                        r = r || one == SB_E_CONFLICT ? r : one;
+                        r = r ? r : one;
                 }
         return r;
 }

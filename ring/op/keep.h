@@ -31,7 +31,8 @@ int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint64_t *ret_word);
 /* Finishes each rule that was left in the middle, by a dead process or by one that found no memory.
  * The engine calls it at its start and behind each reaping, and again after a while as long as the
- * answer is not 0. Return: 0; SB_E_FULL, -EIO: one of them covers nothing still. */
+ * answer is not 0. Return: 0; SB_E_FULL, -EIO, SB_E_CONFLICT (another process has written it
+ * meanwhile): one of them may cover nothing still. */
 int sb_keep_repair(struct sb_handle *handle);
 /* Return: bytes of the longest key or prefix that a rule can be for. */
 uint32_t sb_keep_len_max(const struct sb_handle *handle);

@@ -11,6 +11,7 @@
 #include "shm/history/rules.h"
 #include "shm/keys/order.h"
 #include "shm/layout/reserved.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/evict.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/horizon.h"
@@ -290,6 +291,35 @@ static void test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_b
         unmake_bus();
 }
 
+/* A process stops with a wide rule in hand: every node is done, and the cut taken from which the
+ * rule covers. Meanwhile a narrow rule goes, which kept less. */
+static void test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goes(void)
+{
+        struct sb_rule_value value = {.word = SB_RULE_WORD(SB_RULE_ALL, 0)};
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key("a", 1, true, bytes);
+        struct sb_rule_found found;
+        uint64_t rev, ignored, clock;
+
+        CHECK(begin());
+        CHECK(!sb_keep_write(&writer, "ab", 2, true, SB_RULE_WORD(SB_RULE_SPAN, 1)));
+        sb_rules_announce(&writer, 1, true);
+        CHECK(!sb_op_write_reserved(
+                &writer, bytes, len, &value, sizeof(value), SB_OP_ANY_REV, &rev));
+        CHECK(!sb_rules_apply_all(&writer, "a", 1, true));
+        value.since = sb_clock_take_cut(&writer);
+        CHECK(!sb_keep_write(&reader, "ab", 2, true, 0));
+        clock = sb_load_relaxed(&writer.segment.super->clock);
+        CHECK_EQ(sb_op_write_reserved(&writer, bytes, len, &value, sizeof(value), rev, &ignored),
+                SB_E_CONFLICT);
+        /* It is done again, by that process or for it. */
+        CHECK(read_rule(0, true, &found) && !found.value.since);
+        CHECK_EQ(sb_keep_repair(&reader), 0);
+        CHECK(read_rule(0, true, &found) && found.value.since >= clock);
+        CHECK_EQ(found.value.word, value.word);
+        unmake_bus();
+}
+
 /* ---- marks ---- */
 
 /* Entries of the table that are in use. */
@@ -515,6 +545,7 @@ int main(int argc, char **argv)
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
         RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
+        RUN(test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goes);
         RUN(test_what_a_rule_keeps_stays_by_each_way_of_a_write);
         RUN(test_a_name_has_one_mark_until_that_is_dropped);
         RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
