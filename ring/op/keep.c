@@ -115,6 +115,8 @@ static int keep_finish(struct sb_handle *handle, const struct target *target,
 {
         int r;
 
+        /* Again: a scan that began behind the first time may have read the rule of before. */
+        sb_rules_announce(handle, target->key_len, target->prefix);
         r = sb_rules_apply_all(handle, target->key, target->key_len, target->prefix);
         if (r)
                 return r;

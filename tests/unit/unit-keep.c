@@ -320,6 +320,22 @@ static void test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goe
         unmake_bus();
 }
 
+/* A scan asks the rules anew where their count has changed since it began. So the count rises
+ * behind the write of a rule's key as well, before any node has the rule. */
+static void test_rules_are_counted_behind_the_write_of_their_key_too(void)
+{
+        uint64_t rev, count;
+
+        CHECK(begin());
+        CHECK(!sb_keep_write(&writer, "a", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        sb_rules_announce(&writer, 1, true);
+        CHECK(leave_half("a", true, &rev));
+        count = sb_load_relaxed(&writer.segment.super->rule_count);
+        CHECK_EQ(sb_keep_repair(&reader), 0);
+        CHECK(sb_load_relaxed(&writer.segment.super->rule_count) > count);
+        unmake_bus();
+}
+
 /* ---- marks ---- */
 
 /* Entries of the table that are in use. */
@@ -546,6 +562,7 @@ int main(int argc, char **argv)
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
         RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
         RUN(test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goes);
+        RUN(test_rules_are_counted_behind_the_write_of_their_key_too);
         RUN(test_what_a_rule_keeps_stays_by_each_way_of_a_write);
         RUN(test_a_name_has_one_mark_until_that_is_dropped);
         RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
