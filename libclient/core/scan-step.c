@@ -42,12 +42,27 @@
 #define SB_SCAN_STEPS_MAX 256u
 #endif
 
-/* Whether the rules that covered the cut still do. It is asked after each read. */
-static bool scan_step_past_holds(const struct sb_scan *scan)
+/* Whether the rules that covered the cut do so by what they say now. Where none was changed since
+ * the last look, none is read: there may be thousands. */
+static bool scan_step_rules_hold(struct sb_scan *scan)
 {
         struct sb_handle *handle = &scan->bus->handle;
-        const struct sb_segment *segment = &handle->segment;
-        uint64_t end_ns;
+        /* A:rule. The count goes up before a rule is changed. So what was read before this look was
+         * kept, if the rules that are read after it say so. */
+        uint64_t rules = sb_load_acquire(&handle->segment.super->rule_count), end_ns;
+
+        if (rules == scan->rules)
+                return true;
+        if (!sb_past_kept_all(handle, scan->prefix, scan->prefix_len, scan->cut, &end_ns))
+                return false;
+        scan->rules = rules;
+        return true;
+}
+
+/* Whether the rules that covered the cut still do. It is asked after each read. */
+static bool scan_step_past_holds(struct sb_scan *scan)
+{
+        const struct sb_segment *segment = &scan->bus->handle.segment;
 
         if (!scan->past)
                 return true;
@@ -58,10 +73,7 @@ static bool scan_step_past_holds(const struct sb_scan *scan)
                 (scan->end_ns != UINT64_MAX &&
                         segment->os->now_ns(segment->os->context) >= scan->end_ns))
                 return false;
-        /* A:rule. The count goes up before a rule is changed. So what was read before this look was
-         * kept, if the rules that are read after it say so. */
-        return sb_load_acquire(&segment->super->rule_count) == scan->rules ||
-               sb_past_kept_all(handle, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
+        return scan_step_rules_hold(scan);
 }
 
 /* The version of a key that the scan shows, or NULL, by its node and its cell. Call it under a pin.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/scan-place.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
@@ -230,6 +231,32 @@ static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
         END();
 }
 
+/* Of thousands of rules below its prefix, one look for each of thousands of keys took minutes. */
+static void test_a_scan_looks_at_the_rules_once_for_each_change_of_one(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        const struct sb_superblock *super;
+        struct sb_guard guard = {0};
+        struct sb_scan *scan;
+
+        BEGIN();
+        super = bus->handle.segment.super;
+        CHECK_EQ(keep("k/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(!put("k/1", "1") && !put("k/2", "2") && !put("k/3", "3"));
+        how.cut = cut_now();
+        CHECK_EQ(sb_scan_open_at(bus, b("k/"), &how, &scan), 0);
+        CHECK_EQ(keep("other/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(scan->rules != sb_load_relaxed(&super->rule_count));
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(scan->rules, sb_load_relaxed(&super->rule_count));
+        /* The next change is seen, too. */
+        CHECK_EQ(keep("k/", SB_PREFIX, SB_KEEP_LAST, 1), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_LAPPED);
+        scan = sb_scan_close(scan);
+        END();
+}
+
 static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
 {
         struct sb_superblock *super;
@@ -342,6 +369,7 @@ int main(int argc, char **argv)
         RUN(test_a_span_of_time_is_kept_and_no_more);
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
+        RUN(test_a_scan_looks_at_the_rules_once_for_each_change_of_one);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
         RUN(test_a_rule_that_keeps_all_memory_can_be_taken_away);
         RUN(test_a_rule_of_the_last_few_holds_for_transactions);
