@@ -57,6 +57,14 @@ void sb_era_advance(struct sb_handle *handle)
         sb_cas64_full(&super->era, era, sb_era_whole(era + 1));
 }
 
+bool sb_era_stands(const struct sb_segment *segment)
+{
+        uint64_t era = sb_load_acquire(&segment->super->era);           /* A:era. */
+        uint64_t floor = sb_load_acquire(&segment->super->birth_floor); /* A:sweep. */
+
+        return era > floor && era - floor > SB_ERA_STOP;
+}
+
 /* ---- a look at all pins ---- */
 
 /* The pin of another client; 0: none, or this is this client's own. */

@@ -79,6 +79,9 @@ uint64_t sb_era_of_date(const struct sb_segment *segment, uint32_t date);
 /* Advance the era by one, or see that another process has. The era stands still where a sweep is
  * SB_ERA_STOP behind. Cost: a CAS on a word that all readers load. */
 void sb_era_advance(struct sb_handle *handle);
+/* Whether the era stands still: until some process has ended a whole sweep, what was retired in it
+ * waits for each client that is pinned, and an empty unit for ever. */
+bool sb_era_stands(const struct sb_segment *segment);
 
 /* ---- looks ---- */
 

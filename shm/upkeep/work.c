@@ -114,7 +114,9 @@ static bool work_begin_lap(struct sb_handle *handle)
         }
         work->goal = left;
         work->freed = 0;
-        work->whole = sb_budget_limits(&handle->segment);
+        /* Where the era stands, what this lap finds would not be free before a floor is made: it
+         * does not wait for an engine, which may be stopped. */
+        work->whole = sb_budget_limits(&handle->segment) || sb_era_stands(&handle->segment);
         if (work->whole)
                 sb_sweep_begin(handle);
         work_take_horizon(handle);

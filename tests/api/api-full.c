@@ -9,7 +9,10 @@
 #include <sys/time.h>
 
 #include "libclient/core/bus.h"
+#include "shm/base/word.h"
 #include "shm/layout/report.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
 #include "shm/upkeep/check.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
@@ -625,6 +628,29 @@ static void test_keys_that_are_born_and_overwritten_fill_as_much(void)
         END();
 }
 
+/* Eras as if others had written for hours beside an engine that is stopped. A block of another size
+ * needs an era that is over, and so does one that is built in again at once. */
+static void test_memory_comes_back_where_no_engine_has_swept_for_ages(void)
+{
+        static const size_t lens[] = {4000, 100, 20000, 1000};
+        static char value[20000];
+        struct sb_superblock *super;
+        pid_t engine = 0;
+        int r = 0;
+
+        BEGIN();
+        super = bus->handle.segment.super;
+        if (world.remote)
+                engine = (pid_t)sb_load_relaxed(&super->engine);
+        CHECK(!engine || !kill(engine, SIGSTOP));
+        sb_add_full(&super->era, SB_ERA_STOP);
+        for (unsigned i = 0; i < 20000 && r == 0; i++)
+                r = sb_set(bus, b("key"), (struct sb_bytes){value, lens[i / 5000]}, NULL, NULL);
+        CHECK(!engine || !kill(engine, SIGCONT));
+        CHECK_EQ(r, 0);
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -648,6 +674,7 @@ int main(int argc, char **argv)
         RUN(test_where_every_second_value_went_there_is_room_for_any_other_size);
         RUN(test_on_the_smallest_buses_idle_clients_leave_more_than_half);
         RUN(test_keys_that_are_born_and_overwritten_fill_as_much);
+        RUN(test_memory_comes_back_where_no_engine_has_swept_for_ages);
         RUN(test_user_data_fills_the_share_of_a_bus_that_is_documented);
         return test_end();
 }
