@@ -316,6 +316,14 @@ int sb_attach_listener(const struct sb_place *place, pid_t *ret_pid)
         return r;
 }
 
+/* Whether the process that listens has no more than the pid of the supervisor that is dead. One
+ * that takes over says so before it listens: so the kernel has said of the listener that it died,
+ * or of one behind it, and it lives. */
+static bool attach_is_another(const struct sb_segment *segment, pid_t listener)
+{
+        return !sb_segment_serving(segment) && sb_place_lives(listener);
+}
+
 /* Whether this process may not connect to the bus, and will not be allowed to. */
 static bool attach_is_forbidden(int r)
 {
@@ -345,7 +353,8 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         if (fd < 0)
                 return fd == -ECONNREFUSED || attach_is_forbidden(fd);
         lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 ||
-               (uint64_t)listener.pid != sb_load_relaxed(&super->supervisor);
+               (uint64_t)listener.pid != sb_load_relaxed(&super->supervisor) ||
+               attach_is_another(segment, listener.pid);
         close(fd);
         return lost;
 }

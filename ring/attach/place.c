@@ -19,6 +19,8 @@
 
 #include "shm/base/fault.h"
 
+#define EXITING 0x4u /* PF_EXITING, of the flags that the kernel shows of a process */
+
 /* Appends @text at @at. Return: the new end; SIZE_MAX: it does not fit, or @at says that something
  * before did not. */
 static size_t place_append(char *buffer, size_t size, size_t at, const char *text)
@@ -285,23 +287,43 @@ bool sb_place_homeless_lost(const struct sb_place *place)
         return lost;
 }
 
-/* Return: the pid of a process's parent; 0: it has none, or that cannot be told. */
-static pid_t place_parent(pid_t pid)
+/* What the kernel says of a process behind its name, which may have anything in it: the text from
+ * that one's end on; NULL: there is no such process, or that cannot be told. */
+static const char *place_process(pid_t pid, char space[static 512])
 {
-        char path[32], text[512], *name_end;
+        char path[32];
         ssize_t len;
-        int fd, parent;
+        int fd;
 
         snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-                return 0;
-        len = read(fd, text, sizeof(text) - 1);
+                return NULL;
+        len = read(fd, space, 511);
         close(fd);
-        text[len > 0 ? len : 0] = 0;
-        /* Behind the name, which may have anything in it: state, parent. */
-        name_end = strrchr(text, ')');
-        return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+        space[len > 0 ? len : 0] = 0;
+        return strrchr(space, ')');
+}
+
+/* Return: the pid of a process's parent; 0: it has none, or that cannot be told. */
+static pid_t place_parent(pid_t pid)
+{
+        char space[512];
+        const char *text = place_process(pid, space);
+        int parent;
+
+        return text && sscanf(text, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+bool sb_place_lives(pid_t pid)
+{
+        char space[512];
+        const char *text = place_process(pid, space);
+        unsigned flags;
+
+        /* Field 9; the name is field 2. */
+        return text && sscanf(text, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+               !(flags & EXITING);
 }
 
 /* Whether the lock names the supervisor still, which is the engine's parent, as that is the log's.

@@ -95,6 +95,9 @@ bool sb_place_homeless_lost(const struct sb_place *place);
  * a large bus that takes hundreds of milliseconds, and it holds its locks until then. False where
  * there is no /proc. */
 bool sb_place_ending(pid_t pid);
+/* Says whether a process is there, and the kernel has not begun to end it. False where there is no
+ * /proc. */
+bool sb_place_lives(pid_t pid);
 
 /* Makes the directory and those above it, before a daemon is started. Return: 0, also if the
  * directory was there; -errno. */

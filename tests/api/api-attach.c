@@ -347,8 +347,37 @@ static void test_a_process_without_standard_streams_attaches(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* The state of a process, as the kernel shows it by a letter; 0: it is not there. */
+static char state_of(pid_t pid)
+{
+        char path[64], state = 0;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        file = fopen(path, "r");
+        if (!file)
+                return 0;
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+                state = 0;
+        fclose(file);
+        return state;
+}
+
+/* The kernel says that supervisor and engine died, and an engine that has not said anything yet is
+ * there. Return: that engine, which is stopped; 0: that failed. */
+static pid_t leave_silent_engine(const struct daemon *daemon, struct sb_superblock *super)
+{
+        pid_t engine = (pid_t)sb_load_relaxed(&super->engine);
+
+        if (kill(engine, SIGSTOP) || !WAIT(state_of(engine) == 'T') || kill(daemon->pid, SIGKILL) ||
+                !WAIT(sb_load_relaxed(&super->supervisor_life) & SB_LIFE_DIED))
+                return 0;
+        return engine;
+}
+
 /* Both of agentd's processes seem dead while a new engine has not said so: then the socket tells,
- * and where this process cannot ask, it does not take the bus for lost. */
+ * and where this process cannot ask, it does not take the bus for lost. A process that listens and
+ * lives is another one, though it has the pid of the one that died. */
 static void test_a_bus_is_lost_only_when_another_process_listens_or_none(void)
 {
         struct daemon daemon;
@@ -356,6 +385,7 @@ static void test_a_bus_is_lost_only_when_another_process_listens_or_none(void)
         struct sb_superblock *super;
         struct rlimit limit;
         uint32_t lives[2];
+        pid_t engine;
         bool lost;
 
         CHECK(daemon_start(&daemon));
@@ -368,6 +398,12 @@ static void test_a_bus_is_lost_only_when_another_process_listens_or_none(void)
         CHECK(sb_segment_serving(&attachment.segment)); /* the engine lives */
         sb_store_relaxed(&super->engine_life, lives[1] | SB_LIFE_DIED);
         CHECK(!sb_segment_serving(&attachment.segment));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        sb_store_relaxed(&super->supervisor_life, lives[0]);
+        CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        engine = leave_silent_engine(&daemon, super);
+        CHECK(engine);
+        CHECK(!sb_segment_serving(&attachment.segment));
         CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
         CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
         limit.rlim_cur = limit_files(0);
@@ -378,11 +414,14 @@ static void test_a_bus_is_lost_only_when_another_process_listens_or_none(void)
         CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
         sb_store_relaxed(&super->supervisor, (uint64_t)daemon.pid);
         CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
-        sb_store_relaxed(&super->supervisor_life, lives[0]);
         sb_store_relaxed(&super->engine_life, lives[1]);
+        CHECK(!kill(engine, SIGCONT));
+        CHECK(WAIT(sb_load_relaxed(&super->supervisor) == (uint64_t)engine));
         CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
         daemon_detach(&attachment, &daemon_handle);
-        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(!kill(engine, SIGTERM));
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
 }
 
 /* The engine that agentd runs now, by the kernel's list of children; 0: there is none. */

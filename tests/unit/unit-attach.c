@@ -435,10 +435,11 @@ static void test_a_process_without_memory_is_ending_and_others_are_not(void)
                         pause();
         CHECK(child > 0);
         CHECK(!sb_place_ending(child) && !sb_place_ending(getpid()) && !sb_place_ending(0));
+        CHECK(sb_place_lives(child) && sb_place_lives(getpid()) && !sb_place_lives(0));
         CHECK(!kill(child, SIGKILL) && !waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT));
-        CHECK(sb_place_ending(child));
+        CHECK(sb_place_ending(child) && !sb_place_lives(child));
         CHECK(waitpid(child, NULL, 0) == child);
-        CHECK(!sb_place_ending(child));
+        CHECK(!sb_place_ending(child) && !sb_place_lives(child));
 }
 
 /* ---- limit ---- */
