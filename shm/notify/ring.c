@@ -24,7 +24,7 @@ void sb_ring_fill(
         struct sb_handle *handle, uint64_t at, uint64_t node, const struct sb_ring_form *form)
 {
         struct sb_ring *ring = (struct sb_ring *)(handle->segment.base + at);
-        uint32_t i;
+        uint64_t count = (sb_ring_size(*form) - sizeof(*ring)) / sizeof(ring->words[0]), i;
 
         sb_pin_give_birth(handle, &ring->block);
         ring->want_count = form->want_count;
@@ -42,7 +42,7 @@ void sb_ring_fill(
         sb_store_relaxed(&ring->tail, 0);
         sb_store_relaxed(&ring->mark, 0);
         sb_store_relaxed(&ring->given, 0);
-        for (i = 0; i < form->slot_count + form->watcher_count + form->want_count; i++)
+        for (i = 0; i < count; i++)
                 sb_store_relaxed(&ring->words[i], 0);
 }
 
