@@ -18,6 +18,7 @@
 #include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
+#include "shm/keys/reach.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
@@ -37,6 +38,23 @@ struct inspect {
         pid_t child[SB_MEMORY_PARTS_MAX]; /* -1: there is none */
 };
 
+/* Lend a handle room for notes of the whole segment: with the few that it has, looks at many long
+ * chains take steps for each part of the segment. Without memory it goes on with those. Return: to
+ * be freed. */
+static void *inspect_lend_room(struct sb_handle *handle)
+{
+        uint64_t count = sb_reach_words(&handle->segment), *words = mi_malloc(8 * count);
+
+        sb_reach_lend(handle, words, count);
+        return words;
+}
+
+static void inspect_take_room(struct sb_handle *handle, void *room)
+{
+        sb_reach_lend(handle, NULL, 0);
+        mi_free(room);
+}
+
 /* ---- a child ---- */
 
 static void inspect_answer_part(const struct inspect *inspect, struct sb_check_part part,
@@ -51,12 +69,15 @@ static void inspect_answer_part(const struct inspect *inspect, struct sb_check_p
         };
         struct sb_handle handle;
         uint32_t slot, generation;
+        void *room;
 
         (void)sb_reaper_start_time(identity.pid, &identity.pid_start);
         if (sb_roster_claim_below(&segment, 1, inspect->clients + 1, &identity, &slot, &generation))
                 return;
         sb_handle_init(&handle, &segment, slot, generation, space);
+        room = inspect_lend_room(&handle);
         sb_check_part(&handle, part, &answer->report);
+        inspect_take_room(&handle, room);
         sb_handle_fini(&handle);
         answer->done = true;
 }
@@ -132,7 +153,7 @@ static void inspect_pass(struct inspect *inspect, struct sb_check_part own, enum
                 inspect_end(inspect, (struct sb_check_part){pass, i, parts}, i, report);
 }
 
-int sb_inspect(
+static int inspect_all(
         struct sb_handle *handle, uint32_t clients, uint32_t parts, struct sb_check_report *ret)
 {
         struct inspect inspect = {.handle = handle, .clients = clients};
@@ -156,5 +177,15 @@ int sb_inspect(
         if (!r)
                 sb_check_part(handle, (struct sb_check_part){SB_CHECK_RECORDS, 0, 1}, ret);
         munmap(inspect.answers, size);
+        return r;
+}
+
+int sb_inspect(
+        struct sb_handle *handle, uint32_t clients, uint32_t parts, struct sb_check_report *ret)
+{
+        void *room = inspect_lend_room(handle);
+        int r = inspect_all(handle, clients, parts, ret);
+
+        inspect_take_room(handle, room);
         return r;
 }

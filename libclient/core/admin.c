@@ -10,6 +10,7 @@
 #include "libclient/core/admin.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
@@ -20,6 +21,7 @@
 #include "shm/base/word.h"
 #include "shm/history/times.h"
 #include "shm/keys/index.h"
+#include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
@@ -254,9 +256,19 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
 
 int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret)
 {
+        uint64_t count, *words;
+        int r;
+
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        return sb_check(&bus->handle, false, ret);
+        /* Without memory the validator goes on with the few notes that it has. */
+        count = sb_reach_words(&bus->handle.segment);
+        words = malloc(8 * count);
+        sb_reach_lend(&bus->handle, words, count);
+        r = sb_check(&bus->handle, false, ret);
+        sb_reach_lend(&bus->handle, NULL, 0);
+        free(words);
+        return r;
 }
 
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size)

@@ -40,15 +40,24 @@ static bool reach_placeholder(
 
 /* ---- many looks at one chain ---- */
 
-#define PART_BYTES (SB_REACH_WORDS * 64 * (uint64_t)SB_BLOCK_MIN)
+/* The number of the part that the block at @at lies in, + 1. */
+static uint64_t reach_part_of(const struct sb_reach *reach, uint64_t at)
+{
+        return at / SB_BLOCK_MIN / 64 / reach->words + 1;
+}
 
 /* A bit for the block at @at: no two blocks begin in the same SB_BLOCK_MIN bytes. */
 static uint64_t *reach_note_of(struct sb_reach *reach, uint64_t at, uint64_t *ret_bit)
 {
-        uint64_t number = at % PART_BYTES / SB_BLOCK_MIN;
+        uint64_t number = at / SB_BLOCK_MIN % (64 * reach->words);
 
         *ret_bit = UINT64_C(1) << (number % 64);
         return &reach->met[number / 64];
+}
+
+void sb_reach_lend(struct sb_handle *handle, uint64_t *words, uint64_t count)
+{
+        handle->reach = (struct sb_reach_room){words, count};
 }
 
 /* Whether an earlier walk met the block. */
@@ -56,7 +65,7 @@ static bool reach_was_met(struct sb_reach *reach, uint64_t at)
 {
         uint64_t bit, *word;
 
-        if (!reach || reach->part != at / PART_BYTES + 1)
+        if (!reach || reach->part != reach_part_of(reach, at))
                 return false;
         word = reach_note_of(reach, at, &bit);
         return *word & bit;
@@ -67,11 +76,11 @@ static void reach_note(struct sb_reach *reach, uint64_t to, uint64_t at)
 {
         uint64_t bit, *word;
 
-        if (reach->part != to / PART_BYTES + 1) {
-                reach->part = to / PART_BYTES + 1;
-                memset(reach->met, 0, sizeof(reach->met));
+        if (reach->part != reach_part_of(reach, to)) {
+                reach->part = reach_part_of(reach, to);
+                memset(reach->met, 0, reach->words * sizeof(*reach->met));
         }
-        if (at / PART_BYTES != to / PART_BYTES)
+        if (reach_part_of(reach, at) != reach->part)
                 return;
         word = reach_note_of(reach, at, &bit);
         *word |= bit;

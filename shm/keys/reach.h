@@ -6,7 +6,8 @@
  * One look at a version walks down its chain. A process that looks at many versions of a long chain
  * would walk it again for each: so such walks note what they met, and go on behind the version that
  * they looked for, to twice its depth. Then all looks at a chain of n versions take some 4 n steps
- * for each part of the segment that has any of them.
+ * for each part of the segment that has any of them. A part is what the notes have bits for: the
+ * whole segment where the handle was lent so much room, else 16 MiB.
  *
  * Always true: a block's retire word leaves 0 before the last link to it goes. So a block that was
  * not found, and has a retire word of 0 after that, was never published.
@@ -18,8 +19,7 @@
 #include "shm/layout/handle.h"
 
 #ifndef SB_REACH_WORDS
-#define SB_REACH_WORDS                                                                             \
-        4096u /* of notes: a part of the segment has 64 of the least blocks for each */
+#define SB_REACH_WORDS 4096u /* of notes where no room was lent: of 64 of the least blocks each */
 #endif
 #ifndef SB_REACH_NEAR
 #define SB_REACH_NEAR 64u /* versions: behind so many a walk notes what it meets */
@@ -28,13 +28,23 @@
 /* What walks down long chains met in one part of the segment, the one that was looked at last. All
  * of it was published once. Its user looks at blocks in the order in which they lie. */
 struct sb_reach {
-        uint64_t part; /* its number + 1; 0: none yet */
-        uint64_t met[SB_REACH_WORDS];
+        uint64_t part;        /* its number + 1; 0: none yet */
+        uint64_t *met, words; /* the notes: the handle's room, or these few */
+        uint64_t few[SB_REACH_WORDS];
 };
-static inline void sb_reach_begin(struct sb_reach *reach)
+static inline void sb_reach_begin(const struct sb_handle *handle, struct sb_reach *reach)
 {
         reach->part = 0;
+        reach->met = handle->reach.words ? handle->reach.words : reach->few;
+        reach->words = handle->reach.words ? handle->reach.count : SB_REACH_WORDS;
 }
+/* Words of notes for a whole segment: 2 MiB for each GiB. */
+static inline uint64_t sb_reach_words(const struct sb_segment *segment)
+{
+        return segment->geometry.size / (64 * (uint64_t)SB_BLOCK_MIN) + 1;
+}
+/* Lend the handle room for so many words of notes; NULL: none any more. */
+void sb_reach_lend(struct sb_handle *handle, uint64_t *words, uint64_t count);
 
 /* Under a pin: whether the version is in the chain of the cell that its node names; a placeholder:
  * whether it is in any cell of the buckets where that may be. */

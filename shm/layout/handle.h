@@ -246,6 +246,11 @@ struct sb_damage {
         uint32_t met;
 };
 
+/* Room for notes of walks down chains, lent while a segment is validated; NULL: none. */
+struct sb_reach_room {
+        uint64_t *words, count;
+};
+
 /* The doorbell: whether something waits in the owner's place. */
 struct sb_bell {
         bool stands;
@@ -276,6 +281,7 @@ struct sb_handle {
         struct sb_commits commits;   /* op: commit.c */
         struct sb_window window;     /* memory: window.c */
         struct sb_slab_uses uses;    /* memory: slab.c */
+        struct sb_reach_room reach;  /* keys: reach.c */
         struct sb_bell bell;         /* notify: bell.c */
         struct sb_prefixes prefixes; /* notify: prefix.c */
         struct sb_counters counters; /* any room adds to them */

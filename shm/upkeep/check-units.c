@@ -338,7 +338,7 @@ void sb_look_at_units(struct sb_look *look, uint32_t first, uint32_t end)
         struct sb_check_report *report = look->report;
         uint32_t unit;
 
-        sb_reach_begin(&look->reach);
+        sb_reach_begin(look->handle, &look->reach);
         for (unit = first; unit < end; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]); /* A:unit-owned. */
                 enum sb_unit_kind kind = SB_UNIT_KIND(word);

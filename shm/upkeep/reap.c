@@ -283,7 +283,7 @@ static void reap_units(struct sb_handle *handle, uint32_t slot, uint32_t generat
         struct sb_reach reach;
         uint32_t unit;
 
-        sb_reach_begin(&reach);
+        sb_reach_begin(handle, &reach);
         for (unit = 0; unit < handle->segment.geometry.unit_count; unit++) {
                 /* A:unit-owned. */
                 uint64_t word = sb_load_acquire(&handle->segment.unit_words[unit]);

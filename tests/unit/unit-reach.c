@@ -484,7 +484,7 @@ static bool begin_long(struct sb_version *ret_apart[APART])
                 return false;
         sb_pin(&writer);
         sb_pin(&reader);
-        sb_reach_begin(&reach);
+        sb_reach_begin(&reader, &reach);
         for (uint32_t i = 0; i < LONG_CHAIN; i++) {
                 struct sb_version *version = push(draw(2) ? "kurz" : "lang", SB_VERSION_VALUE, 20);
 
@@ -546,6 +546,26 @@ static void test_many_looks_at_long_chains_take_a_few_steps_each(void)
         unmake_bus();
 }
 
+static void test_with_room_for_notes_of_the_whole_segment_parts_cost_nothing(void)
+{
+        struct sb_version *apart[APART];
+        uint64_t begun, parts = 0, *words;
+        uint32_t looks = 0;
+
+        CHECK(begin_long(apart));
+        words = malloc(8 * sb_reach_words(&reader.segment));
+        CHECK(words);
+        sb_reach_lend(&reader, words, sb_reach_words(&reader.segment));
+        sb_reach_begin(&reader, &reach);
+        begun = reader.counters.walked;
+        CHECK_EQ(look_at_all(&looks, &parts), APART);
+        CHECK(looks >= LONG_CHAIN);
+        CHECK_EQ(parts, 1);
+        CHECK(reader.counters.walked - begun <= (4 + APART) * LONG_CHAIN);
+        free(words);
+        unmake_bus();
+}
+
 /* Takes a version out of a chain, of which another lies as deep in the part before as it in its
  * own:
  * @ret: the two. */
@@ -604,6 +624,7 @@ int main(int argc, char **argv)
         RUN(test_a_retire_word_tells_but_for_an_intent_that_is_held);
         RUN(test_a_chunk_of_guard_words_is_reached_by_the_record_that_names_it);
         RUN(test_many_looks_at_long_chains_take_a_few_steps_each);
+        RUN(test_with_room_for_notes_of_the_whole_segment_parts_cost_nothing);
         RUN(test_what_was_met_in_one_part_says_nothing_of_another);
         RUN(test_where_no_block_can_be_nothing_is_missing);
         RUN(test_what_a_retire_word_says_is_covered_by_the_pin_of_the_process_that_asks);
