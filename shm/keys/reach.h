@@ -21,6 +21,7 @@
 #ifndef SB_REACH_WORDS
 #define SB_REACH_WORDS 4096u /* of notes where no room was lent: of 64 of the least blocks each */
 #endif
+#define SB_REACH_LENT_MAX 8388608u /* words that are lent, at most: 64 MiB for each process */
 #ifndef SB_REACH_NEAR
 #define SB_REACH_NEAR 64u /* versions: behind so many a walk notes what it meets */
 #endif
@@ -38,10 +39,12 @@ static inline void sb_reach_begin(const struct sb_handle *handle, struct sb_reac
         reach->met = handle->reach.words ? handle->reach.words : reach->few;
         reach->words = handle->reach.words ? handle->reach.count : SB_REACH_WORDS;
 }
-/* Words of notes for a whole segment: 2 MiB for each GiB. */
+/* Words of notes for a whole segment: 2 MiB for each GiB; of more than 32 GiB for so much of it. */
 static inline uint64_t sb_reach_words(const struct sb_segment *segment)
 {
-        return segment->geometry.size / (64 * (uint64_t)SB_BLOCK_MIN) + 1;
+        uint64_t count = segment->geometry.size / (64 * (uint64_t)SB_BLOCK_MIN) + 1;
+
+        return count < SB_REACH_LENT_MAX ? count : SB_REACH_LENT_MAX;
 }
 /* Lend the handle room for so many words of notes; NULL: none any more. */
 void sb_reach_lend(struct sb_handle *handle, uint64_t *words, uint64_t count);
