@@ -155,6 +155,8 @@ static void load_note_rule(struct sb_load *load, const struct sb_load_version *v
                         load->rule_went = version->stamp;
         } else if (version->value_len == sizeof(value)) {
                 memcpy(&value, version->value, sizeof(value));
+                if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST && load->rule_went < version->stamp)
+                        load->rule_went = version->stamp;
                 if (load->rules_since < value.since)
                         load->rules_since = value.since;
                 load->rule_begins |= !value.since;

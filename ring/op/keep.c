@@ -107,6 +107,102 @@ static int keep_renew_wider(struct sb_handle *handle, const struct target *narro
         return 0;
 }
 
+/* Moves @target on to the next rule's key, with @after behind its own, and reads what that key
+ * holds. Return: whether there is one. */
+static bool keep_next_rule(
+        struct sb_handle *handle, struct target *target, bool after, struct sb_rule_found *ret)
+{
+        struct sb_node_key next = {0};
+        struct sb_node *node;
+        bool found = false;
+
+        sb_pin(handle);
+        node = sb_order_seek(handle, target->bytes, target->len, after);
+        if (node)
+                next = sb_node_key(&handle->segment, node);
+        if (next.bytes && next.len >= SB_KEEP_PREFIX &&
+                !memcmp(next.bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
+                target->len = next.len;
+                memcpy(target->bytes, next.bytes, target->len);
+                target->key = target->bytes + SB_KEEP_PREFIX;
+                target->key_len = target->len - SB_KEEP_PREFIX;
+                target->prefix = target->bytes[SB_KEEP_PREFIX - 1] == 'P';
+                if (!sb_rules_read(handle, target->key, target->key_len, target->prefix, ret))
+                        ret->value.since = 1; /* deleted: nothing is left to do */
+                found = true;
+        }
+        sb_unpin(handle);
+        return found;
+}
+
+/* ---- the place of a rule that went ---- */
+
+/* Whether a place from the cut @since on says more than the shorter rules: one of them covers, or
+ * is about to cover, a cut before that one. */
+static bool keep_place_counts(struct sb_handle *handle, const struct target *target, uint64_t since)
+{
+        struct sb_rule_found wide = {0};
+        uint64_t horizon = 0;
+
+        if (target->prefix && target->key_len == 0)
+                return false;
+        sb_pin(handle);
+        sb_rules_find(handle, target->key, target->key_len - target->prefix, true, &wide);
+        if (SB_RULE_KIND(wide.value.word) == SB_RULE_SPAN)
+                horizon = sb_rules_horizon(handle, SB_RULE_VALUE(wide.value.word));
+        sb_unpin(handle);
+        if (!wide.key_len)
+                return false;
+        return wide.renewed || !wide.value.since || (wide.value.since < since && horizon < since);
+}
+
+/* Whether there is room for one more place: each scan of the past looks at all of its prefix. Those
+ * that say nothing any more go. */
+static bool keep_has_place(struct sb_handle *handle)
+{
+        uint32_t looked = 0, places = 0;
+        struct target target;
+
+        keep_aim(&target, NULL, 0, false);
+        target.len--;
+        for (; looked < SB_KEEP_LOOKS_MAX; looked++) {
+                struct sb_rule_found found = {0};
+                uint64_t rev;
+
+                if (!keep_next_rule(handle, &target, looked, &found))
+                        return places < SB_KEEP_PLACES_MAX;
+                if (!found.key_len || SB_RULE_KIND(found.value.word) != SB_RULE_NEWEST ||
+                        !found.value.since)
+                        continue;
+                if (keep_place_counts(handle, &target, found.value.since))
+                        places++;
+                else /* else another process has written it */
+                        (void)keep_write_rule(handle, &target, NULL, found.rev, &rev);
+        }
+        return false;
+}
+
+/* A rule has gone from all nodes: its key goes, or stays as its place. Where there are too many of
+ * those, all shorter rules begin anew. Return: 0; SB_E_CONFLICT; SB_E_NOT_FOUND; SB_E_FULL. */
+static int keep_take_away(struct sb_handle *handle, const struct target *target, uint64_t rev)
+{
+        struct sb_rule_value place = {.word = SB_RULE_WORD(SB_RULE_NEWEST, 0)};
+        bool counts = keep_place_counts(handle, target, UINT64_MAX);
+        int r = 0;
+
+        if (counts && keep_has_place(handle)) {
+                place.since = sb_clock_take_cut(handle);
+                return keep_write_rule(handle, target, &place, rev, &rev);
+        }
+        if (counts)
+                r = keep_renew_wider(handle, target);
+        r = r ? r : keep_write_rule(handle, target, NULL, rev, &rev);
+        /* What lay below it, or below those that began anew. */
+        if (!r)
+                (void)keep_has_place(handle);
+        return r;
+}
+
 /* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet.
  * Return: 0; SB_E_CONFLICT: another process has written the key meanwhile; SB_E_FULL, -EIO: the
  * rest is to be done still, and the rule covers nothing. */
@@ -121,10 +217,7 @@ static int keep_finish(struct sb_handle *handle, const struct target *target,
         if (r)
                 return r;
         if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST) {
-                r = keep_renew_wider(handle, target);
-                if (r)
-                        return r;
-                r = keep_write_rule(handle, target, NULL, rev, &rev);
+                r = keep_take_away(handle, target, rev);
         } else {
                 value.since = sb_clock_take_cut(handle);
                 r = keep_write_rule(handle, target, &value, rev, &rev);
@@ -137,7 +230,7 @@ static int keep_finish(struct sb_handle *handle, const struct target *target,
 static bool keep_stands(bool there, const struct sb_rule_found *found, uint64_t word)
 {
         if (SB_RULE_KIND(word) == SB_RULE_NEWEST)
-                return !found->rev;
+                return !found->rev || (there && found->value.word == word && found->value.since);
         return there && found->value.word == word && found->value.since &&
                !SB_FAULT(KEEP_BEGINS_ANEW);
 }
@@ -182,34 +275,6 @@ int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len,
                 return SB_E_NOT_FOUND;
         *ret_word = found.value.word;
         return 0;
-}
-
-/* Moves @target on to the next rule's key, with @after behind its own, and reads what that key
- * holds. Return: whether there is one. */
-static bool keep_next_rule(
-        struct sb_handle *handle, struct target *target, bool after, struct sb_rule_found *ret)
-{
-        struct sb_node_key next = {0};
-        struct sb_node *node;
-        bool found = false;
-
-        sb_pin(handle);
-        node = sb_order_seek(handle, target->bytes, target->len, after);
-        if (node)
-                next = sb_node_key(&handle->segment, node);
-        if (next.bytes && next.len >= SB_KEEP_PREFIX &&
-                !memcmp(next.bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
-                target->len = next.len;
-                memcpy(target->bytes, next.bytes, target->len);
-                target->key = target->bytes + SB_KEEP_PREFIX;
-                target->key_len = target->len - SB_KEEP_PREFIX;
-                target->prefix = target->bytes[SB_KEEP_PREFIX - 1] == 'P';
-                if (!sb_rules_read(handle, target->key, target->key_len, target->prefix, ret))
-                        ret->value.since = 1; /* deleted: nothing is left to do */
-                found = true;
-        }
-        sb_unpin(handle);
-        return found;
 }
 
 int sb_keep_repair(struct sb_handle *handle)

@@ -5,7 +5,10 @@
  *      write the rule's key, which covers nothing yet -> copy the rule into every node that it
  *      applies to -> take a cut -> write the key again: the past is whole from that cut on
  *
- * To take a rule away is the same with NEWEST as the rule; the last step deletes the key.
+ * To take a rule away is the same with NEWEST as the rule; the last step deletes the key, or leaves
+ * it as a place: a shorter rule, which did not keep these keys so far, covers them from its cut on.
+ * There are SB_KEEP_PLACES_MAX of those at most, and where more than SB_KEEP_LOOKS_MAX keys of
+ * rules are to be looked at, none more: then all shorter rules begin anew, as a whole.
  *
  * Always true: once a rule has its cut (`since`), it is in every node that it applies to. A process
  * that is killed in the middle leaves a rule that covers nothing yet, and sb_keep_repair() finishes
@@ -18,6 +21,10 @@
 #define SB_RING_OP_KEEP_H
 
 #include "shm/layout/handle.h"
+
+/* Places of rules that went, and keys of rules that are looked at to count them. */
+#define SB_KEEP_PLACES_MAX 64u
+#define SB_KEEP_LOOKS_MAX  1024u
 
 /* Writes the rule for a key, or for all keys with a prefix. The caller has checked the length,
  * sb_keep_len_max() at most. @word: SB_RULE_WORD; NEWEST takes the rule away. Return: 0; SB_E_FULL:

@@ -279,6 +279,7 @@
         X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
         X(WATCHED_IN_HAND, "a short write takes for its own what a watch keeps")                   \
         X(KEEP_BEGINS_ANEW, "a rule that stands is written again, and covers nothing of before")   \
+        X(KEEP_PLACE_PASSED, "a rule covers the keys of a longer one that went from before that")  \
         X(KEEP_COPY_UNTAGGED, "a node's copy of a rule is the same behind another rule")           \
         X(KEEP_FLAG_UNASKED, "a rule's flag is changed without a second look at the node")         \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \

@@ -168,6 +168,14 @@ static bool past_covers(struct sb_handle *handle, const struct sb_rule_value *va
                        sb_rules_horizon(handle, SB_RULE_VALUE(value->word)) <= cut);
 }
 
+/* The same of what a rule's key holds, or whether the rule that was there had gone by @cut. */
+static bool past_goes_on(struct sb_handle *handle, const struct sb_rule_value *value, uint64_t cut)
+{
+        if (SB_RULE_KIND(value->word) == SB_RULE_NEWEST)
+                return value->since && value->since <= cut;
+        return past_covers(handle, value, cut);
+}
+
 bool sb_past_kept(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut)
 {
         struct sb_rule_found found;
@@ -223,7 +231,7 @@ static bool past_all_cover(struct sb_handle *handle, const unsigned char *at, ui
                         version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
                         if (version && sb_version_copy(&handle->segment, version, key_len, &value,
                                                sizeof(value))) {
-                                good = past_covers(handle, &value, cut);
+                                good = past_goes_on(handle, &value, cut);
                                 past_bound_end(handle, &value, cut, end_ns);
                         }
                 }

@@ -59,29 +59,44 @@ static bool rules_has_length(const struct sb_segment *segment, uint32_t len)
         return sb_load_acquire(&segment->super->rule_lengths[len / 64]) >> (len % 64) & 1;
 }
 
+/* What a look has found at one key of a rule: a rule, or the place of one that went. */
+struct rules_look {
+        bool leaving;   /* of a longer rule, which is being taken away still */
+        uint64_t since; /* a cut up to which longer rules applied, which are gone */
+};
+
+/* Whether it is a rule. Then it covers no more than the longer ones leave to it. Fault
+ * KEEP_PLACE_PASSED: all that it covers by itself. */
+static bool rules_meet(struct rules_look *look, struct sb_rule_found *found)
+{
+        uint64_t since = found->value.since;
+
+        if (SB_RULE_KIND(found->value.word) == SB_RULE_NEWEST) {
+                look->leaving |= !since;
+                look->since = since > look->since ? since : look->since;
+                return false;
+        }
+        found->renewed = look->leaving;
+        if (since && since < look->since && !SB_FAULT(KEEP_PLACE_PASSED))
+                found->value.since = look->since;
+        return true;
+}
+
 void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret)
 {
+        struct rules_look look = {0};
         uint32_t len = key_len + 1;
-        bool renewed = false;
 
         *ret = (struct sb_rule_found){0};
         if (!sb_rules_any(&handle->segment) || sb_reserved_is(key, key_len))
                 return;
-        if (!prefix && sb_rules_read(handle, key, key_len, false, ret)) {
-                if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
+        if (!prefix && sb_rules_read(handle, key, key_len, false, ret) && rules_meet(&look, ret))
+                return;
+        while (len--)
+                if (rules_has_length(&handle->segment, len) &&
+                        sb_rules_read(handle, key, len, true, ret) && rules_meet(&look, ret))
                         return;
-                renewed = true;
-        }
-        while (len--) {
-                if (!rules_has_length(&handle->segment, len) ||
-                        !sb_rules_read(handle, key, len, true, ret))
-                        continue;
-                ret->renewed = renewed;
-                if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
-                        return;
-                renewed = true;
-        }
         *ret = (struct sb_rule_found){0};
 }
 

@@ -31,6 +31,10 @@
  * - A rule covers the past from a cut on that is taken when all flags are set (`since`). A pruner
  *   with an older prune horizon takes nothing out that was current in that cut, whatever flag it
  *   saw; one with a younger horizon sees the flag.
+ *
+ * - Where a rule goes, and a shorter one applies, its key stays with such a cut of its own, taken
+ *   when all its nodes have the shorter rule: the shorter one covers these keys from there on. It
+ *   goes when no shorter rule covers any cut before that one.
  */
 #ifndef SB_HISTORY_RULES_H
 #define SB_HISTORY_RULES_H
@@ -68,7 +72,8 @@ static inline uint64_t sb_rules_of_node(const struct sb_node *node)
         return sb_rules_of_copy(sb_load_acquire(&node->rule)); /* A:rule. */
 }
 
-/* What a rule's key holds. */
+/* What a rule's key holds. With NEWEST it is the place of a rule that went: `since` is the cut from
+ * which on shorter rules cover its keys; 0: it is being taken away, and none covers them. */
 struct sb_rule_value {
         uint64_t word;
         uint64_t since; /* a cut: what was current in it or later is kept; 0: not yet */
@@ -88,7 +93,8 @@ uint32_t sb_rules_key(
 bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
 /* Under a pin: what applies to a key; with @prefix, to all keys with that prefix that have no
- * longer rule. Cost: a look-up for each length of prefix that ever had a rule. */
+ * longer rule. Its `since` is no less than that of the place of a longer one that went. Cost: a
+ * look-up for each length of prefix that ever had a rule. */
 void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
 /* Under a pin: up to which cut none of the rules that are there, for a key or for a prefix of it,

@@ -82,16 +82,22 @@ static struct sb_rule draw_rule(void)
         return rule;
 }
 
-/* A rule was written, or @taken: the past of those that it was before may begin anew. */
+/* A rule was written, or @taken: others cover its keys from now on. Where there were many such
+ * before, the past of all others may begin anew. */
 static void set_since(struct any_rule *rule, struct sb_bus *bus, bool taken)
 {
         uint64_t cut = 0;
 
         ANY_CHECK(sb_cut_at(bus, UINT64_MAX, &cut) == 0, "a cut behind a rule");
         rule->since = cut;
-        for (uint32_t i = 0; taken && i < ANY_RULES; i++)
-                if (any.rule[i].since != UINT64_MAX)
-                        any.rule[i].since = cut;
+        if (taken && any.gone_count < ANY_GONE) {
+                any.gone[any.gone_count++] = *rule;
+        } else if (taken) {
+                any.gone_count = 0;
+                for (uint32_t i = 0; i < ANY_RULES; i++)
+                        if (any.rule[i].since != UINT64_MAX)
+                                any.rule[i].since = cut;
+        }
         any_saw_cut(cut);
 }
 
@@ -252,11 +258,13 @@ static uint32_t kept_of(uint32_t key, uint64_t floor)
         const struct any_rule *rule = any_rule_of(key);
         const struct any_key *of = &any.key[key];
         uint32_t count = 0;
+        uint64_t since;
 
         if (!rule || rule->since == UINT64_MAX || rule->kind == SB_KEEP_SPAN)
                 return 0;
+        since = any_since(rule, key);
         for (uint32_t i = of->count; i-- > 0; count++)
-                if (of->change[i].cut <= rule->since || of->change[i].cut <= floor ||
+                if (of->change[i].cut <= since || of->change[i].cut <= floor ||
                         (rule->kind == SB_KEEP_LAST && count == rule->value))
                         break;
         return count;

@@ -352,6 +352,21 @@ const struct any_rule *any_rule_of(uint32_t key)
         return longest;
 }
 
+uint64_t any_since(const struct any_rule *rule, uint32_t key)
+{
+        const struct any_key *of = &any.key[key];
+        uint64_t since = rule->since;
+
+        for (uint32_t i = 0; i < any.gone_count; i++) {
+                const struct any_rule *gone = &any.gone[i];
+
+                if (any_begins(of, gone->bytes, gone->len) &&
+                        (gone->prefix || gone->len == of->len) && gone->since > since)
+                        since = gone->since;
+        }
+        return since;
+}
+
 uint64_t any_floor(void)
 {
         return sb_load_acquire(&any.bus[0]->handle.segment.super->history_floor);
@@ -372,7 +387,7 @@ bool any_must_know(uint32_t key, uint64_t cut)
 
         if (any_is_marked(cut))
                 return true;
-        if (!rule || rule->since > cut || any_floor() > cut)
+        if (!rule || any_since(rule, key) > cut || any_floor() > cut)
                 return false;
         /* What was current in the cut was replaced since then. */
         if (rule->kind == SB_KEEP_SPAN)

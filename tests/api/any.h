@@ -55,6 +55,7 @@ struct any_mark {
         unsigned char name[ANY_KEY_LEN];
 };
 
+#define ANY_GONE 60u /* a bus has room for a few more */
 struct any_rule {
         uint64_t value, since; /* since: a cut from which on it covers; UINT64_MAX: not known */
         uint32_t kind, len;
@@ -108,6 +109,8 @@ extern struct any {
         uint32_t cut_count;
         struct any_mark mark[ANY_MARKS];
         struct any_rule rule[ANY_RULES];
+        struct any_rule gone[ANY_GONE]; /* their places; since: when they went */
+        uint32_t gone_count;
         struct any_txn txn[ANY_TXNS];
         struct any_watch watch[ANY_WATCHES];
         struct {
@@ -170,6 +173,8 @@ bool any_rev_is_next(uint32_t key, uint64_t rev);
 bool any_must_know(uint32_t key, uint64_t cut);
 bool any_is_marked(uint64_t cut);
 const struct any_rule *any_rule_of(uint32_t key);
+/* From which cut on that one covers the key: not before a longer one went. */
+uint64_t any_since(const struct any_rule *rule, uint32_t key);
 /* The cut below which rules keep nothing any more. */
 uint64_t any_floor(void);
 

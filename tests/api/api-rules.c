@@ -207,8 +207,23 @@ static void test_the_longest_rule_applies_and_a_keys_own_before_any(void)
         END();
 }
 
+/* What the first step of a scan of the past says. */
+static int first_at(const char *prefix, uint64_t cut)
+{
+        struct sb_scan_options how = {.size = sizeof(how), .cut = cut};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        int r = sb_scan_open_at(bus, b(prefix), &how, &scan);
+
+        r = r ? r : sb_scan_next(scan, &guard);
+        sb_guard_release(&guard);
+        sb_scan_close(scan);
+        return r;
+}
+
 static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
 {
+        struct sb_rule rule;
         uint64_t cut;
 
         BEGIN();
@@ -228,6 +243,61 @@ static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
         CHECK_EQ(keep("tmp/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
         AT("tmp/x", cut, "?");
         AT("tmp/x", cut_now(), "-");
+        /* The past of the others goes on. */
+        AT("x", cut, "1");
+        AT("never", cut, "-");
+        CHECK_EQ(first_at("", cut), SB_E_LAPPED);
+        CHECK_EQ(first_at("x", cut), 0);
+        cut = cut_now();
+        CHECK(!put("tmp/y", "1"));
+        cut = cut_now();
+        CHECK_EQ(sb_delete(bus, b("tmp/y"), SB_ANY_REV, NULL, NULL), 0);
+        world_prune(&world, bus);
+        AT("tmp/y", cut, "1");
+        CHECK_EQ(first_at("", cut), 0);
+        CHECK_EQ(sb_kept(bus, b("tmp/"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
+        END();
+}
+
+/* As a run does that keeps all of its own past, and is cleaned up: many, one after the other. */
+static void test_rules_that_come_and_go_leave_the_past_of_others_alone(void)
+{
+        char name[16], key[24];
+        uint64_t cut, later;
+
+        BEGIN();
+        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(!put("other", "1") && !put("run/x", "1"));
+        cut = cut_now();
+        CHECK(!put("other", "2") && !put("run/x", "2"));
+        for (int i = 0; i < 60; i++) {
+                snprintf(name, sizeof(name), "run/%d/", i);
+                snprintf(key, sizeof(key), "run/%d/state", i);
+                CHECK_EQ(keep(name, SB_PREFIX, SB_KEEP_LAST, 2), 0);
+                CHECK(!put(key, "a") && !put(key, "b") && !put(key, "c"));
+                later = cut_now();
+                CHECK(!put(key, "d"));
+                CHECK_EQ(keep(name, SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+                world_prune(&world, bus);
+                AT("other", cut, "1");
+                AT("run/x", cut, "1");
+                AT("never", cut, "-");
+                AT(key, later, "c"); /* it was kept, and is */
+                CHECK(at(key, cut)[0] == '?');
+                AT(key, cut_now(), "d");
+        }
+        CHECK_EQ(first_at("run/", cut), SB_E_LAPPED);
+        CHECK_EQ(first_at("run/x", cut), 0);
+        CHECK_EQ(first_at("", cut_now()), 0);
+        /* Where that is too much, nothing is claimed that is not known. */
+        for (int i = 60; i < 80; i++) {
+                snprintf(name, sizeof(name), "run/%d/", i);
+                CHECK_EQ(keep(name, SB_PREFIX, SB_KEEP_LAST, 2), 0);
+                CHECK_EQ(keep(name, SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+        }
+        AT("never", cut, "?");
+        AT("never", cut_now(), "-");
+        CHECK_EQ(first_at("", cut_now()), 0);
         END();
 }
 
@@ -369,6 +439,7 @@ int main(int argc, char **argv)
         RUN(test_a_span_of_time_is_kept_and_no_more);
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
+        RUN(test_rules_that_come_and_go_leave_the_past_of_others_alone);
         RUN(test_a_scan_looks_at_the_rules_once_for_each_change_of_one);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
         RUN(test_a_rule_that_keeps_all_memory_can_be_taken_away);

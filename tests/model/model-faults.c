@@ -321,6 +321,7 @@ static const struct {
         {SB_FAULT_LAP_KEEPS_HORIZON, "tests/unit/unit-faults"},
         {SB_FAULT_LOOK_UNFLUSHED, "tests/unit/unit-faults"},
         {SB_FAULT_KEPT_UNASKED, "tests/unit/unit-faults"},
+        {SB_FAULT_KEEP_PLACE_PASSED, "tests/unit/unit-faults"},
         {SB_FAULT_KEEP_COPY_UNTAGGED, "tests/kill/kill-between-faults"},
         {SB_FAULT_KEEP_FLAG_UNASKED, "tests/kill/kill-between-faults"},
         {SB_FAULT_FREE_BY_DATE_ALONE, "tests/kill/kill-between-faults"},

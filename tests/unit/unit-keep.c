@@ -1,7 +1,7 @@
 /*
  * Rules of history and marks, written (ring/op/keep.h, mark.h): against a plain list of them; what
  * a process that died in the middle left is finished; and what a rule that goes leaves to wider
- * ones begins anew.
+ * ones these cover from then on.
  */
 #include "ring/op/keep.h"
 #include "ring/op/mark.h"
@@ -92,7 +92,9 @@ static void test_what_was_written_last_is_looked_up_and_stands_in_every_node(voi
                         0);
                 CHECK(!is_pinned());
                 model[i][prefix] = word;
-                CHECK_EQ(read_rule(i, prefix, &rule), word != 0);
+                /* A place of one that went says from when on others cover its keys. */
+                CHECK(read_rule(i, prefix, &rule) ? rule.value.word == word && rule.value.since
+                                                  : !word);
                 /* Of a new rule a cut that was taken behind that; one that stood covers what it
                  * covered. */
                 CHECK(!word || (stands ? rule.value.since == old.value.since
@@ -129,7 +131,88 @@ static void test_a_rule_that_is_not_there_is_taken_away_without_a_write(void)
         unmake_bus();
 }
 
-static void test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others(void)
+/* What applies to a key, or to all with a prefix. */
+static struct sb_rule_found find_rule(const char *key, bool prefix)
+{
+        struct sb_rule_found found;
+
+        sb_pin(&reader);
+        sb_rules_find(&reader, key, (uint32_t)strlen(key), prefix, &found);
+        sb_unpin(&reader);
+        return found;
+}
+
+/* Below a rule for all keys, which begins anew with none of them. */
+static bool leave_places(uint32_t count)
+{
+        char key[16];
+
+        for (uint32_t i = 0; i < count; i++) {
+                snprintf(key, sizeof(key), "place%u", i);
+                if (sb_keep_write(&writer, key, (uint32_t)strlen(key), i % 2,
+                            SB_RULE_WORD(SB_RULE_ALL, 0)) ||
+                        sb_keep_write(&writer, key, (uint32_t)strlen(key), i % 2, 0))
+                        return false;
+        }
+        return true;
+}
+
+/* How many places the rules have. */
+static uint32_t count_places(void)
+{
+        uint32_t count = 0;
+        char key[16];
+
+        for (uint32_t i = 0; i < SB_KEEP_PLACES_MAX; i++) {
+                struct sb_rule_found found = {0};
+
+                snprintf(key, sizeof(key), "place%u", i);
+                sb_pin(&reader);
+                count += sb_rules_read(&reader, key, (uint32_t)strlen(key), i % 2, &found);
+                sb_unpin(&reader);
+        }
+        return count;
+}
+
+static void test_a_rule_that_goes_leaves_its_keys_to_wider_ones_from_then_on(void)
+{
+        for (uint32_t prefix = 0; prefix < 2; prefix++) {
+                uint64_t word = SB_RULE_WORD(SB_RULE_ALL, 0), clock;
+                struct sb_rule_found before[KEYS], after;
+
+                CHECK(begin());
+                for (uint32_t i = 0; i < KEYS; i++)
+                        CHECK(!sb_keep_write(&writer, keys[i], len_of(i), true, word));
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, word));
+                for (uint32_t i = 0; i < KEYS; i++)
+                        CHECK(read_rule(i, true, &before[i]));
+                clock = sb_load_relaxed(&writer.segment.super->clock);
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, 0));
+                for (uint32_t i = 0; i < KEYS; i++) {
+                        if (i == 2 && prefix)
+                                continue;
+                        CHECK(read_rule(i, true, &after));
+                        CHECK(after.rev == before[i].rev);
+                        CHECK_EQ(after.value.since, before[i].value.since);
+                        CHECK_EQ(after.value.word, word);
+                }
+                after = find_rule("abc", false);
+                CHECK(after.value.word == word && after.value.since >= clock && !after.renewed);
+                CHECK_EQ(find_rule("abcd", false).value.since >= clock, prefix);
+                CHECK(find_rule("abd", false).value.since == before[3].value.since);
+                CHECK(find_rule("abb", false).value.since == before[1].value.since);
+                /* It goes but once, and comes back as a rule like any other. */
+                clock = sb_load_relaxed(&writer.segment.super->clock);
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, 0));
+                CHECK_EQ(sb_load_relaxed(&writer.segment.super->clock), clock);
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, word));
+                CHECK(find_rule("abc", false).value.since >= clock);
+                unmake_bus();
+        }
+}
+
+/* They are looked at by each scan of the past, so there are not too many. */
+static void test_where_there_are_too_many_places_all_wider_rules_begin_anew(void)
 {
         static const bool wider[KEYS] = {true, true}; /* of the key abc */
 
@@ -137,7 +220,10 @@ static void test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others(vo
                 uint64_t word = SB_RULE_WORD(SB_RULE_ALL, 0), clock;
                 struct sb_rule_found before[KEYS], after;
 
-                CHECK(begin());
+                CHECK(begin() && !sb_keep_write(&writer, "", 0, true, word));
+                CHECK(leave_places(SB_KEEP_PLACES_MAX));
+                CHECK_EQ(count_places(), SB_KEEP_PLACES_MAX);
+                CHECK(find_rule("", true).value.since < find_rule("place1x", false).value.since);
                 for (uint32_t i = 0; i < KEYS; i++)
                         CHECK(!sb_keep_write(&writer, keys[i], len_of(i), true, word));
                 CHECK(!sb_keep_write(&writer, "abc", 3, prefix, word));
@@ -155,6 +241,36 @@ static void test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others(vo
                         CHECK(renews || after.rev == before[i].rev);
                         CHECK_EQ(after.value.word, word);
                 }
+                CHECK(find_rule("", true).value.since >= clock);
+                /* Now they say nothing, and the next one that goes has them go. */
+                CHECK(!sb_keep_write(&writer, "b", 1, true, 0));
+                CHECK(!count_places() && read_rule(4, true, &after) && !after.value.word);
+                unmake_bus();
+        }
+}
+
+/* The widest one covers nothing of that time any more. */
+static void test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it(void)
+{
+        uint64_t all = SB_RULE_WORD(SB_RULE_ALL, 0);
+        struct sb_rule_found found;
+
+        for (uint32_t way = 0; way < 3; way++) {
+                CHECK(begin() && !sb_keep_write(&writer, "", 0, true, all));
+                CHECK(leave_places(3));
+                CHECK_EQ(count_places(), 3);
+                if (way == 0)
+                        CHECK(!sb_keep_write(&writer, "", 0, true, 0));
+                if (way == 1)
+                        CHECK(!sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 4)));
+                if (way == 2)
+                        CHECK(!sb_keep_write(&writer, "pl", 2, true, all));
+                CHECK(!sb_keep_write(&writer, "a", 1, true, all));
+                CHECK(!sb_keep_write(&writer, "b", 1, true, all));
+                CHECK(!sb_keep_write(&writer, "ab", 2, true, all));
+                CHECK(!sb_keep_write(&writer, "ab", 2, true, 0));
+                CHECK_EQ(count_places(), 0);
+                CHECK(read_rule(1, true, &found) && !found.value.word);
                 unmake_bus();
         }
 }
@@ -182,15 +298,17 @@ static void test_what_a_dead_process_left_in_the_middle_is_finished(void)
                 CHECK_EQ(sb_keep_look_up(&reader, keys[i], len_of(i), prefix, &rev),
                         goes ? SB_E_NOT_FOUND : 0);
                 sb_keep_repair(&reader);
-                CHECK_EQ(read_rule(i, prefix, &half), !goes);
-                CHECK(goes || (half.value.word == value.word && half.value.since));
+                /* Where a wider rule covers its keys from now on, its place says so. */
+                CHECK_EQ(read_rule(i, prefix, &half),
+                        !goes || (keys[i][0] == 'a' && !(prefix && !i)));
+                CHECK(half.value.word == value.word && (goes || half.value.since));
                 if (!goes)
                         CHECK_EQ(word_of(i), value.word);
                 else
                         CHECK_EQ(word_of(i), keys[i][0] == 'a' && !(prefix && !i) ? other : 0);
-                /* What was complete is as it was, but for wider ones, and nothing is done twice. */
+                /* What was complete is as it was, and nothing is done twice. */
                 CHECK((prefix && !i) || (read_rule(0, true, &again) && again.value.word == other));
-                CHECK((prefix && !i) || (again.rev == done.rev) == !(goes && keys[i][0] == 'a'));
+                CHECK((prefix && !i) || again.rev == done.rev);
                 rev = sb_load_relaxed(&writer.segment.super->clock);
                 sb_keep_repair(&writer);
                 CHECK_EQ(sb_load_relaxed(&writer.segment.super->clock), rev);
@@ -262,7 +380,8 @@ static void test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_b
         struct sb_rule_found wide, found;
         char key[16];
 
-        CHECK(begin());
+        CHECK(begin() && !sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 1)));
+        CHECK(leave_places(SB_KEEP_PLACES_MAX));
         CHECK(!sb_keep_write(&writer, "a", 1, true, word));
         CHECK(!sb_keep_write(&writer, "abc", 3, true, word));
         CHECK(read_rule(0, true, &wide));
@@ -301,7 +420,8 @@ static void test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goe
         struct sb_rule_found found;
         uint64_t rev, ignored, clock;
 
-        CHECK(begin());
+        CHECK(begin() && !sb_keep_write(&writer, "", 0, true, value.word));
+        CHECK(leave_places(SB_KEEP_PLACES_MAX));
         CHECK(!sb_keep_write(&writer, "ab", 2, true, SB_RULE_WORD(SB_RULE_SPAN, 1)));
         sb_rules_announce(&writer, 1, true);
         CHECK(!sb_op_write_reserved(
@@ -317,6 +437,30 @@ static void test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goe
         CHECK_EQ(sb_keep_repair(&reader), 0);
         CHECK(read_rule(0, true, &found) && found.value.since >= clock);
         CHECK_EQ(found.value.word, value.word);
+        unmake_bus();
+}
+
+/* The same, where there is a place for the narrow one: that says from when on the wide one covers
+ * its keys. */
+static void test_a_rule_that_has_no_past_yet_covers_no_place_from_before(void)
+{
+        struct sb_rule_value value = {.word = SB_RULE_WORD(SB_RULE_ALL, 0)};
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key("a", 1, true, bytes);
+        uint64_t rev, clock;
+
+        CHECK(begin());
+        CHECK(!sb_keep_write(&writer, "ab", 2, true, SB_RULE_WORD(SB_RULE_SPAN, 1)));
+        sb_rules_announce(&writer, 1, true);
+        CHECK(!sb_op_write_reserved(
+                &writer, bytes, len, &value, sizeof(value), SB_OP_ANY_REV, &rev));
+        CHECK(!sb_rules_apply_all(&writer, "a", 1, true));
+        value.since = sb_clock_take_cut(&writer);
+        clock = sb_load_relaxed(&writer.segment.super->clock);
+        CHECK(!sb_keep_write(&reader, "ab", 2, true, 0));
+        CHECK(!sb_op_write_reserved(&writer, bytes, len, &value, sizeof(value), rev, &rev));
+        CHECK(find_rule("abc", false).value.since >= clock);
+        CHECK_EQ(find_rule("ax", false).value.since, value.since);
         unmake_bus();
 }
 
@@ -557,11 +701,14 @@ int main(int argc, char **argv)
         fault_from_environment();
         RUN(test_what_was_written_last_is_looked_up_and_stands_in_every_node);
         RUN(test_a_rule_that_is_not_there_is_taken_away_without_a_write);
-        RUN(test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others);
+        RUN(test_a_rule_that_goes_leaves_its_keys_to_wider_ones_from_then_on);
+        RUN(test_where_there_are_too_many_places_all_wider_rules_begin_anew);
+        RUN(test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
         RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
         RUN(test_a_rule_that_has_no_past_yet_begins_behind_a_narrow_one_that_goes);
+        RUN(test_a_rule_that_has_no_past_yet_covers_no_place_from_before);
         RUN(test_rules_are_counted_behind_the_write_of_their_key_too);
         RUN(test_what_a_rule_keeps_stays_by_each_way_of_a_write);
         RUN(test_a_name_has_one_mark_until_that_is_dropped);

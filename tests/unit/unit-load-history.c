@@ -122,6 +122,29 @@ static void test_what_a_rule_of_before_may_have_kept_comes_back(void)
         }
 }
 
+/* It may have kept more than the rule of all keys. */
+static void test_the_place_of_a_rule_that_went_comes_back(void)
+{
+        for (uint32_t forward = 0; forward < 2; forward++) {
+                CHECK(begin(1 << 20) && !rule("", true, ALL, 20, 2, 21));
+                CHECK(!rule("k", true, SB_RULE_WORD(SB_RULE_NEWEST, 0), 50, 4, 51));
+                CHECK(forward ? turn_forward() : !turn(100));
+                CHECK(six_versions("k", false) && !end_load() && sound());
+                CHECK(chain_is("k", forward ? "6-5~" : "6-5-4-3-2-1-"));
+                CHECK(past_of("kx", 45) == -1 && past_of("kx", 50) == 0);
+                CHECK(past_of("l", 15) == -1 && past_of("l", 45) == 0);
+                CHECK(!sb_keep_repair(&writer));
+                CHECK(past_of("kx", 45) == -1 && past_of("kx", 50) == 0);
+                unmake_bus();
+        }
+        /* A key of which the rule says all; a narrow one had the place of another one before. */
+        CHECK(begin(1 << 20) && !rule("k", false, ALL, 50, 2, 51));
+        CHECK(!rule("o", true, SB_RULE_WORD(SB_RULE_NEWEST, 0), 49, 4, 50) && !turn(100));
+        CHECK(six_versions("k", false) && !end_load() && sound());
+        CHECK(chain_is("k", "6-5-4-3-2-1-"));
+        unmake_bus();
+}
+
 static void test_a_mark_keeps_what_was_replaced_before_a_rule(void)
 {
         for (uint32_t forward = 0; forward < 2; forward++) {
@@ -484,6 +507,7 @@ int main(int argc, char **argv)
         RUN(test_a_rule_keeps_what_came_before_its_key_and_after);
         RUN(test_what_was_replaced_before_its_rule_does_not_come_back);
         RUN(test_what_a_rule_of_before_may_have_kept_comes_back);
+        RUN(test_the_place_of_a_rule_that_went_comes_back);
         RUN(test_a_mark_keeps_what_was_replaced_before_a_rule);
         RUN(test_a_rule_that_was_being_written_is_finished_later);
         RUN(test_a_delete_that_was_replaced_above_the_floor_stays);

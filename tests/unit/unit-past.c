@@ -344,21 +344,33 @@ static bool begins_with(const char *key, const char *prefix)
         return !strncmp(key, prefix, strlen(prefix));
 }
 
-/* What applies: a key's own rule, else the longest prefix; one that is being taken away hides all
- * shorter ones. NULL: no rule that covers anything. */
-static const struct rule *model_rule(const char *key, bool prefix)
+static bool is_longer(const struct rule *rule, const struct rule *other)
+{
+        return !rule->prefix || (other->prefix && strlen(rule->key) > strlen(other->key));
+}
+
+/* What applies: a key's own rule, else the longest prefix; of places of rules that went, the longer
+ * ones say from which cut on. NULL: no rule. */
+static const struct rule *model_rule(const char *key, bool prefix, uint64_t *ret_since)
 {
         const struct rule *best = NULL;
 
-        for (uint32_t i = 0; i < rule_count; i++) {
-                const struct rule *rule = &rules[i];
-                bool own = !rule->prefix && !prefix && !strcmp(rule->key, key);
+        *ret_since = 0;
+        for (uint32_t places = 0; places < 2; places++)
+                for (uint32_t i = 0; i < rule_count; i++) {
+                        const struct rule *rule = &rules[i];
+                        bool own = !rule->prefix && !prefix && !strcmp(rule->key, key);
+                        uint64_t since = rule->value.since;
 
-                if (!own && !(rule->prefix && begins_with(key, rule->key)))
-                        continue;
-                if (!best || own || (best->prefix && strlen(rule->key) > strlen(best->key)))
-                        best = rule;
-        }
+                        if ((!own && !(rule->prefix && begins_with(key, rule->key))) ||
+                                (SB_RULE_KIND(rule->value.word) == SB_RULE_NEWEST) != places)
+                                continue;
+                        if (!places && (!best || is_longer(rule, best)))
+                                best = rule;
+                        if (places && best && is_longer(rule, best) &&
+                                (!since || since > *ret_since))
+                                *ret_since = since ? since : UINT64_MAX;
+                }
         return best;
 }
 
@@ -386,7 +398,9 @@ static void test_a_rule_keeps_a_key_in_the_cuts_since_it_was_there(void)
                 sb_pin(&reader);
                 for (uint64_t cut = 1; cut < CUTS + 2; cut++)
                         for (uint32_t i = 1; i < KEYS; i++) {
-                                bool kept = model_covers(model_rule(keys[i], false), cut);
+                                uint64_t since;
+                                const struct rule *rule = model_rule(keys[i], false, &since);
+                                bool kept = model_covers(rule, cut) && cut >= since;
 
                                 CHECK_EQ(sb_past_kept(
                                                  &reader, keys[i], (uint32_t)strlen(keys[i]), cut),
@@ -408,9 +422,9 @@ static void test_all_keys_with_a_prefix_are_kept_if_each_rule_for_some_of_them_k
                 sb_store_relaxed(&super()->history_floor, draw(2) * draw(8));
                 for (uint64_t cut = 1; cut < CUTS + 2; cut++)
                         for (uint32_t i = 0; i < KEYS; i++) {
-                                const struct rule *whole = model_rule(keys[i], true);
-                                uint64_t end = UINT64_MAX, ret = 7;
-                                bool kept = model_covers(whole, cut);
+                                uint64_t end = UINT64_MAX, ret = 7, since;
+                                const struct rule *whole = model_rule(keys[i], true, &since);
+                                bool kept = model_covers(whole, cut) && cut >= since;
 
                                 for (uint32_t j = 0; j < rule_count; j++) {
                                         uint64_t next = cut > CUTS ? now_ns : TIME_OF(cut + 1);
@@ -418,6 +432,11 @@ static void test_all_keys_with_a_prefix_are_kept_if_each_rule_for_some_of_them_k
                                         if (&rules[j] != whole &&
                                                 !begins_with(rules[j].key, keys[i]))
                                                 continue;
+                                        if (SB_RULE_KIND(rules[j].value.word) == SB_RULE_NEWEST) {
+                                                kept &= rules[j].value.since &&
+                                                        rules[j].value.since <= cut;
+                                                continue;
+                                        }
                                         kept &= model_covers(&rules[j], cut);
                                         next += SB_RULE_VALUE(rules[j].value.word);
                                         if (SB_RULE_KIND(rules[j].value.word) == SB_RULE_SPAN &&

@@ -16,7 +16,7 @@ struct rule {
         unsigned char key[SB_KEY_LEN_MAX];
         uint32_t len;
         bool prefix;
-        uint64_t word;
+        uint64_t word, since;
 };
 static struct rule rules[RULES_MAX];
 static uint32_t rule_count;
@@ -45,9 +45,10 @@ static bool begin(uint64_t size)
 }
 
 /* A rule that is there before is replaced. */
-static bool set_rule(const void *key, uint32_t len, bool prefix, uint64_t word)
+static bool set_rule_since(
+        const void *key, uint32_t len, bool prefix, uint64_t word, uint64_t since)
 {
-        struct sb_rule_value value = {.word = word, .since = 1};
+        struct sb_rule_value value = {.word = word, .since = since};
         unsigned char bytes[SB_KEY_LEN_MAX];
         uint32_t at = 0, bytes_len = sb_rules_key(key, len, prefix, bytes);
         uint64_t rev;
@@ -58,12 +59,18 @@ static bool set_rule(const void *key, uint32_t len, bool prefix, uint64_t word)
         rules[at].len = len;
         rules[at].prefix = prefix;
         rules[at].word = word;
+        rules[at].since = since;
         if (len)
                 memcpy(rules[at].key, key, len);
         rule_count += at == rule_count;
         sb_rules_announce(&writer, len, prefix);
         return !sb_op_write_reserved(
                 &writer, bytes, bytes_len, &value, sizeof(value), SB_OP_ANY_REV, &rev);
+}
+
+static bool set_rule(const void *key, uint32_t len, bool prefix, uint64_t word)
+{
+        return set_rule_since(key, len, prefix, word, 1);
 }
 
 static const struct rule *rule_of(const void *key, uint32_t len, bool prefix)
@@ -75,40 +82,44 @@ static const struct rule *rule_of(const void *key, uint32_t len, bool prefix)
         return NULL;
 }
 
-/* What sb_rules_find() has to say. */
+/* What sb_rules_find() has to say. *ret_since: the latest cut that a longer one left; 0: one of
+ * them is being taken away. */
 static const struct rule *expected(
-        const unsigned char *key, uint32_t len, bool prefix, bool *ret_renewed)
+        const unsigned char *key, uint32_t len, bool prefix, uint64_t *ret_since)
 {
-        const struct rule *own = prefix ? NULL : rule_of(key, len, false);
+        const struct rule *rule = prefix ? NULL : rule_of(key, len, false);
+        bool leaving = false;
 
-        *ret_renewed = false;
-        if (own && SB_RULE_KIND(own->word) != SB_RULE_NEWEST)
-                return own;
-        *ret_renewed = own;
-        for (uint32_t at = len + 1; at-- > 0;) {
-                const struct rule *rule = rule_of(key, at, true);
-
+        *ret_since = 1;
+        for (uint32_t at = len + 1;; rule = rule_of(key, at, true)) {
                 if (rule && SB_RULE_KIND(rule->word) != SB_RULE_NEWEST)
-                        return rule;
-                *ret_renewed |= !!rule;
+                        break;
+                leaving |= rule && !rule->since;
+                if (rule && rule->since > *ret_since)
+                        *ret_since = rule->since;
+                if (at-- == 0)
+                        return NULL;
         }
-        return NULL;
+        if (rule->since > *ret_since || !rule->since)
+                *ret_since = rule->since;
+        *ret_since = leaving ? 0 : *ret_since;
+        return rule;
 }
 
 static bool finds_the_right_one(const unsigned char *key, uint32_t len, bool prefix)
 {
         struct sb_rule_found found;
         const struct rule *rule;
-        bool renewed;
+        uint64_t since;
 
-        rule = expected(key, len, prefix, &renewed);
+        rule = expected(key, len, prefix, &since);
         sb_pin(&reader);
         sb_rules_find(&reader, key, len, prefix, &found);
         sb_unpin(&reader);
         if (!rule)
                 return !found.key_len && !found.value.word;
-        return found.value.word == rule->word && found.renewed == renewed &&
-               found.key_len == rule->len + SB_KEEP_PREFIX && found.value.since == 1;
+        return found.value.word == rule->word && (found.renewed ? 0 : found.value.since) == since &&
+               found.key_len == rule->len + SB_KEEP_PREFIX;
 }
 
 static uint32_t draw_key(unsigned char *ret)
@@ -141,8 +152,8 @@ static void test_an_own_rule_comes_before_the_longest_prefix(void)
                 if (rule_count < RULES_MAX - 1 && !draw(8)) {
                         bool prefix = !len || draw(2);
 
-                        CHECK(set_rule(
-                                key, len, prefix, draw(4) ? SB_RULE_WORD(1 + draw(3), step) : 0));
+                        CHECK(set_rule_since(key, len, prefix,
+                                draw(4) ? SB_RULE_WORD(1 + draw(3), step) : 0, draw(6)));
                 }
                 len = draw_key(key);
                 CHECK(finds_the_right_one(key, len, len && !draw(3)));

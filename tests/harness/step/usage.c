@@ -286,7 +286,7 @@ void usage_drain(enum scene_actor actor)
                 usage_act(actor, MARK_DROP, 0, 0, 0, ANY);
                 usage_act(actor, KEEP, 0, 0, 0, ANY);
                 for (uint32_t key = 0; key < scene.key_count; key++)
-                        if (trial.scenario->flags & TRIAL_ROWS)
+                        if (trial.scenario->flags & (TRIAL_ROWS | TRIAL_USERS))
                                 usage_act(usage_caller(actor), KEEP, key, KEEP_ONE, 0, ANY);
         }
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
