@@ -246,6 +246,69 @@ static void test_a_run_that_is_closed_is_given_no_more_room(void)
         CHECK(race_all(&race) > 1);
 }
 
+static void tell_the_last(void *context)
+{
+        (void)context;
+        sb_pin(&writer);
+        sb_queue_tell(&writer, &queue.wants, 1, 0);
+        sb_unpin(&writer);
+}
+
+static uint64_t newest_cut;
+
+static void take_cuts(void)
+{
+        for (uint32_t i = 0; i < 3; i++)
+                newest_cut = sb_clock_take_cut(&reader);
+}
+
+/* And the run is closed by then, in any case. */
+static bool clock_went_on(void)
+{
+        bool right = (!came || sb_clock_take_cut(&reader) > newest_cut) &&
+                     !(sb_queue_high(&queue.wants) & SB_QUEUE_OPEN);
+
+        sb_op_watch_end(&reader, &queue);
+        return right;
+}
+
+static void test_a_run_that_is_closed_beside_cuts_sets_no_clock_back(void)
+{
+        const struct race race = {.begin = begin_with_room_for_one,
+                .operation = tell_the_last,
+                .beside = take_cuts,
+                .right = clock_went_on,
+                .bare = true};
+
+        CHECK(race_all(&race) > 3);
+}
+
+static void give_room(void)
+{
+        make_room(NULL);
+}
+
+/* The reader was told whether there is room. */
+static bool run_is_what_was_said(void)
+{
+        bool open = sb_queue_high(&queue.wants) & SB_QUEUE_OPEN;
+        bool right = open == (came && queue_said);
+
+        sb_op_watch_end(&reader, &queue);
+        return right;
+}
+
+static void test_a_run_that_was_given_room_meanwhile_is_not_closed(void)
+{
+        const struct race race = {.begin = begin_with_room_for_one,
+                .operation = tell_the_last,
+                .beside = give_room,
+                .right = run_is_what_was_said,
+                .bare = true};
+
+        CHECK(race_all(&race) > 3);
+}
+
 /* ---- what is given up is said, also beside a process that says less, or more ---- */
 
 #define LESS UINT64_C(1000)
@@ -458,6 +521,8 @@ int main(int argc, char **argv)
         RUN(test_what_a_watch_wants_next_is_kept_before_it_says_so_to_the_end);
         RUN(test_a_queue_that_goes_on_beside_a_look_keeps_what_it_wants);
         RUN(test_a_run_that_is_closed_is_given_no_more_room);
+        RUN(test_a_run_that_is_closed_beside_cuts_sets_no_clock_back);
+        RUN(test_a_run_that_was_given_room_meanwhile_is_not_closed);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_less);
         RUN(test_what_is_given_up_is_said_beside_a_process_that_gives_up_more);
         RUN(test_a_sweep_takes_no_entry_of_a_watch_that_begins);

@@ -529,8 +529,8 @@ static void test_each_kind_of_damage_is_found_and_named(void)
 /* A word in the block says which client frees it: any number, in a damaged one. */
 static void test_a_block_that_is_in_no_clients_hand_is_not_being_freed(void)
 {
-        for (uint32_t i = 0; i < 3; i++) {
-                uint32_t count, slots[3];
+        for (uint32_t i = 0; i < 4; i++) {
+                uint32_t count, slots[4];
                 struct sb_block *block;
                 uint64_t at;
 
@@ -539,6 +539,7 @@ static void test_a_block_that_is_in_no_clients_hand_is_not_being_freed(void)
                 slots[0] = count - 1;
                 slots[1] = count;
                 slots[2] = UINT32_MAX - SB_RETIRE_FREEING;
+                slots[3] = 0;
                 CHECK(!put(&writer, "k", "1", 1));
                 CHECK(!sb_slab_take(&reader, SB_UNIT_VERSIONS, 700, 0, &at));
                 block = sb_block_at(&reader.segment, at);

@@ -200,6 +200,8 @@ static void test_a_queue_that_ended_wants_nothing_and_serves_the_next(void)
         CHECK(next.row.ring == row->ring);
         CHECK_EQ(sb_queue_lost(&next.row), 0);
         CHECK(sb_queue_high(&next.row) & SB_QUEUE_OPEN);
+        /* What was replaced before it is not its own, though it was the last one's. */
+        CHECK(sb_queue_wants(&next.row, 1, UINT64_MAX) && !sb_queue_wants(&next.row, 1, next.cut));
         for (uint32_t i = 0; i < ROOM - 1; i++)
                 tell();
         CHECK(!is_open());

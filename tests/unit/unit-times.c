@@ -100,6 +100,20 @@ static void test_little_more_than_a_span_is_kept(void)
         unmake_bus();
 }
 
+/* Wherever in the table it lies. */
+static void test_the_newest_cut_is_found_at_each_place(void)
+{
+        struct sb_moment moment;
+
+        CHECK(begin());
+        for (uint32_t n = 0; n < 3000; n++) {
+                tick(7 * MILLI);
+                CHECK(sb_times_before(&writer.segment, UINT64_MAX, &moment));
+                CHECK_EQ(moment.cut, last_cut);
+        }
+        unmake_bus();
+}
+
 /* A clock that stands still, but for one time that this process was stopped for so long that what
  * it looks for was overwritten. */
 static uint32_t asked;
@@ -187,6 +201,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_what_a_span_let_go_stays_let_go);
         RUN(test_little_more_than_a_span_is_kept);
+        RUN(test_the_newest_cut_is_found_at_each_place);
         RUN(test_a_process_that_was_stopped_while_it_looked_looks_again);
         RUN(test_a_clock_that_was_set_back_loses_no_time_and_lets_nothing_go_early);
         return test_end();

@@ -59,6 +59,19 @@ static bool make_from(uint64_t number, uint64_t first_sequence)
         return good;
 }
 
+/* Whatever the memory had, so that the checksum is of nothing else. */
+static void test_a_header_has_zeros_where_it_says_nothing(void)
+{
+        struct sb_wal_file file = {.salt = 5, .number = 2, .first_sequence = 3, .size = 64 << 10};
+        unsigned char one[SB_WAL_BLOCK], other[SB_WAL_BLOCK];
+
+        memset(one, 0xaa, sizeof(one));
+        memset(other, 0x55, sizeof(other));
+        sb_wal_file_encode(&file, one);
+        sb_wal_file_encode(&file, other);
+        CHECK(!memcmp(one, other, sizeof(one)));
+}
+
 static void test_other_names_are_no_files_of_the_log(void)
 {
         static const char *const others[] = {"wal-000000000000000g", "wal-000000000000000A",
@@ -380,6 +393,7 @@ static void test_a_file_of_another_log_keeps_what_it_has_under_another_name(void
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_a_header_has_zeros_where_it_says_nothing);
         RUN(test_other_names_are_no_files_of_the_log);
         RUN(test_files_are_listed_by_descriptor_0_too);
         RUN(test_a_directory_that_cannot_be_read_to_its_end_is_no_shorter_log);
