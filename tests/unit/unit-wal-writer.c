@@ -307,6 +307,42 @@ static void test_a_file_that_is_gone_already_holds_none_behind_it(void)
         end_log();
 }
 
+/* Return: how many there were. */
+static uint64_t remove_spares(void)
+{
+        char name[SB_WAL_FILE_NAME_MAX];
+        struct sb_wal_names names;
+        uint64_t count;
+
+        if (sb_wal_file_list(dir, &names))
+                return 0;
+        count = names.spare_count;
+        for (uint64_t i = 0; i < count; i++) {
+                sb_wal_file_spare_name(names.spares[i], name);
+                (void)unlinkat(dir, name, 0);
+        }
+        sb_wal_file_list_end(&names);
+        return count;
+}
+
+/* The same of what is ready for the next one. */
+static void test_a_spare_that_is_gone_already_is_passed_over(void)
+{
+        struct sb_wal_writer *writer;
+        uint64_t removed = 0;
+
+        CHECK(begin_log(SB_WAL_SYNC) && !open_writer(&writer));
+        for (uint32_t i = 0; i < BATCHES - 1; i++) {
+                CHECK(!sb_wal_writer_prepare(writer));
+                removed += remove_spares();
+                CHECK(!write_next(writer));
+        }
+        CHECK(removed > 3 && count_files() > 4);
+        sb_wal_writer_close(writer);
+        CHECK(!what_is_lost(true));
+        end_log();
+}
+
 /* The bus could not be read any further: no call has failed, and the batch is another one then. */
 static void test_a_batch_that_was_begun_is_dropped_and_the_next_one_takes_its_place(void)
 {
@@ -722,6 +758,7 @@ int main(int argc, char **argv)
         RUN(test_a_failed_call_is_said_and_loses_nothing_with_the_uring_back_end);
         RUN(test_files_that_could_not_go_go_with_the_next_ones);
         RUN(test_a_file_that_is_gone_already_holds_none_behind_it);
+        RUN(test_a_spare_that_is_gone_already_is_passed_over);
         RUN(test_a_batch_that_was_begun_is_dropped_and_the_next_one_takes_its_place);
         RUN(test_files_are_missing_in_front_between_two_others_and_behind);
         RUN(test_a_batch_is_not_durable_in_a_log_whose_files_lose_their_names);
