@@ -252,9 +252,9 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DETACHED:
                 return cli_fail_detached(cli, what);
         case SB_E_LAPPED:
-                cli_say("%s: what was there at that moment is not known any more: it was pruned, "
-                        "or an operator took the moment away. `agentctl %smark` and `agentctl "
-                        "%skeep` keep what comes",
+                cli_say("%s: what was there at that moment is not known any more: it was pruned, a "
+                        "rule for some of it was changed since, or an operator took the moment "
+                        "away. `agentctl %smark` and `agentctl %skeep` keep what comes",
                         what, words, words);
                 return CLI_FAILED;
         case SB_E_NOT_DURABLE:
