@@ -157,20 +157,24 @@ static bool keep_place_counts(struct sb_handle *handle, const struct target *tar
 }
 
 /* Whether there is room for one more place: each scan of the past looks at all of its prefix. Those
- * that say nothing any more go. */
+ * that say nothing any more go. Keys that were deleted do not count: a client that is stopped with
+ * an open cut may keep any number of those. */
 static bool keep_has_place(struct sb_handle *handle)
 {
         uint32_t looked = 0, places = 0;
         struct target target;
+        bool after = false;
 
         keep_aim(&target, NULL, 0, false);
         target.len--;
-        for (; looked < SB_KEEP_LOOKS_MAX; looked++) {
+        while (looked < SB_KEEP_LOOKS_MAX) {
                 struct sb_rule_found found = {0};
                 uint64_t rev;
 
-                if (!keep_next_rule(handle, &target, looked, &found))
+                if (!keep_next_rule(handle, &target, after, &found))
                         return places < SB_KEEP_PLACES_MAX;
+                after = true;
+                looked += found.key_len > 0;
                 if (!found.key_len || SB_RULE_KIND(found.value.word) != SB_RULE_NEWEST ||
                         !found.value.since)
                         continue;

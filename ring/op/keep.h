@@ -22,7 +22,8 @@
 
 #include "shm/layout/handle.h"
 
-/* Places of rules that went, and keys of rules that are looked at to count them. */
+/* Places of rules that went, and keys of rules that are looked at to count them: those that have a
+ * value. */
 #define SB_KEEP_PLACES_MAX 64u
 #define SB_KEEP_LOOKS_MAX  1024u
 

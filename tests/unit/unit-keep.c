@@ -249,6 +249,37 @@ static void test_where_there_are_too_many_places_all_wider_rules_begin_anew(void
         }
 }
 
+/* A client that is stopped with an open cut keeps the keys of rules that stood then. */
+static void test_rules_that_an_open_cut_keeps_do_not_count_as_rules(void)
+{
+        struct sb_rule_value value = {.word = SB_RULE_WORD(SB_RULE_ALL, 0), .since = 1};
+        uint64_t revs[SB_KEEP_LOOKS_MAX], cut, since;
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t snapshot;
+
+        CHECK(begin());
+        for (uint32_t round = 0; round < 2; round++) {
+                for (uint32_t i = 0; i < SB_KEEP_LOOKS_MAX; i++) {
+                        char key[8];
+                        uint32_t len = (uint32_t)snprintf(key, sizeof(key), "A%u", i);
+
+                        len = sb_rules_key(key, len, true, bytes);
+                        CHECK(!sb_op_write_reserved(&writer, bytes, len, round ? NULL : &value,
+                                round ? 0 : sizeof(value), round ? revs[i] : 0, &revs[i]));
+                }
+                if (!round)
+                        CHECK(!sb_snapshot_open(&reader, &snapshot, &cut));
+        }
+        CHECK(!sb_keep_write(&writer, "", 0, true, value.word));
+        since = find_rule("", true).value.since;
+        CHECK(!sb_keep_write(&writer, "abc", 3, true, value.word));
+        CHECK(!sb_keep_write(&writer, "abc", 3, true, 0));
+        CHECK_EQ(find_rule("", true).value.since, since);
+        CHECK(find_rule("abc", true).value.since > since);
+        sb_snapshot_close(&reader, snapshot);
+        unmake_bus();
+}
+
 /* The widest one covers nothing of that time any more. */
 static void test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it(void)
 {
@@ -703,6 +734,7 @@ int main(int argc, char **argv)
         RUN(test_a_rule_that_is_not_there_is_taken_away_without_a_write);
         RUN(test_a_rule_that_goes_leaves_its_keys_to_wider_ones_from_then_on);
         RUN(test_where_there_are_too_many_places_all_wider_rules_begin_anew);
+        RUN(test_rules_that_an_open_cut_keeps_do_not_count_as_rules);
         RUN(test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
