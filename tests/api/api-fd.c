@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/waiter.h"
 #include "tests/api/fd.h"
 #include "tests/api/world.h"
 #include "tests/harness/faults.h"
@@ -77,6 +78,21 @@ static void test_what_waits_behind_it_takes_no_processor_time(void)
         END();
 }
 
+/* Whether an io_uring can wait here. */
+static bool has_io_uring(void)
+{
+        const struct sb_waiter_task task = {.segment = &bus->handle.segment,
+                .bell = &bus->handle.record->bell,
+                .eventfd = sb_fd(bus),
+                .look_ns = bus->watches.sleep_max_ns};
+        struct sb_waiter *waiter = NULL;
+
+        if (sb_waiter_ring(&task, &waiter) != 0)
+                return false;
+        waiter->kind->end(waiter, false);
+        return true;
+}
+
 static void test_the_bus_says_what_waits(void)
 {
         const char *wanted = getenv("STATEBUS_FD");
@@ -88,6 +104,8 @@ static void test_the_bus_says_what_waits(void)
         kind = sb_fd_kind(bus);
         CHECK(kind == SB_FD_THREAD || (kind == SB_FD_IO_URING && !wanted));
         CHECK_EQ(threads_here(), threads + (kind == SB_FD_THREAD));
+        if (!wanted && kind == SB_FD_THREAD)
+                CHECK(!has_io_uring());
         END();
         if (!wanted && kind == SB_FD_THREAD)
                 TEST_SKIP("no io_uring with futex waits here: a thread waits");

@@ -10,6 +10,7 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/notify/hint.h"
 #include "shm/notify/prefix.h"
+#include "shm/notify/turn.h"
 #include "shm/notify/unlogged.h"
 #include "shm/upkeep/work.h"
 #include "tests/kill/race.h"
@@ -412,6 +413,77 @@ static void test_of_a_set_beside_the_end_of_a_watch_nothing_stays(void)
         CHECK(race_all(&other_way) > 10);
 }
 
+/* ---- what is watched ---- */
+
+static void join_two(void *context)
+{
+        (void)context;
+        sb_prefix_join(&writer, 2);
+}
+
+static void join_three(void)
+{
+        sb_prefix_join(&reader, 3);
+}
+
+static bool both_have_joined(void)
+{
+        uint64_t word = sb_load_relaxed(&writer.segment.super->prefix_lengths[0]);
+
+        return word >> 32 == (came ? 2u : 1u) && (uint32_t)word == (came ? 0xcu : 0x4u);
+}
+
+static void test_two_lengths_that_are_joined_at_once_are_both_there(void)
+{
+        const struct race race = {.begin = begin_plain,
+                .operation = join_two,
+                .beside = join_three,
+                .right = both_have_joined,
+                .bare = true};
+
+        CHECK(race_all(&race) > 2);
+}
+
+/* The engine has taken the bit of the first turn away. */
+static bool begin_clearing(void)
+{
+        return begin_plain() && sb_turn_begin(&writer.segment.super->prefixes, 0);
+}
+
+static void end_turn(void *context)
+{
+        (void)context;
+        sb_turn_end(&writer.segment.super->prefixes);
+}
+
+static int turn_of_join; /* the bit that it sets */
+
+static void join_turn(void)
+{
+        turn_of_join = sb_turn_join(&reader.segment.super->prefixes);
+}
+
+/* It is counted, and its bit is the one that the engine takes away next: so the engine asks for it
+ * first. */
+static bool join_counts(void)
+{
+        uint64_t state = sb_load_relaxed(&writer.segment.super->prefixes);
+
+        return sb_turn_of(state) == 1 && !(state & SB_TURN_CLEARING) &&
+               state / SB_TURN_JOIN == (came ? 1u : 0u) && (!came || turn_of_join == 1);
+}
+
+static void test_a_watch_that_joins_at_the_end_of_a_turn_counts(void)
+{
+        const struct race race = {.begin = begin_clearing,
+                .operation = end_turn,
+                .beside = join_turn,
+                .right = join_counts,
+                .bare = true};
+
+        CHECK(race_all(&race) > 1);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -422,6 +494,8 @@ int main(int argc, char **argv)
         RUN(test_the_tail_of_hints_never_falls);
         RUN(test_a_hint_of_a_process_that_goes_on_ages_behind_takes_no_slot_away);
         RUN(test_a_process_that_begins_a_half_late_gives_up_nothing_of_the_next_one);
+        RUN(test_two_lengths_that_are_joined_at_once_are_both_there);
+        RUN(test_a_watch_that_joins_at_the_end_of_a_turn_counts);
         RUN(test_of_a_set_beside_the_end_of_a_watch_nothing_stays);
         return test_end();
 }
