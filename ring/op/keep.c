@@ -137,8 +137,8 @@ static bool keep_next_rule(
 
 /* ---- the place of a rule that went ---- */
 
-/* Whether a place from the cut @since on says more than the shorter rules: one of them covers, or
- * is about to cover, a cut before that one. */
+/* Whether a place from the cut @since on says more than the shorter rules: the one that applies
+ * covers a cut before that one, or may do so when its writer is through with it. */
 static bool keep_place_counts(struct sb_handle *handle, const struct target *target, uint64_t since)
 {
         struct sb_rule_found wide = {0};
@@ -151,9 +151,7 @@ static bool keep_place_counts(struct sb_handle *handle, const struct target *tar
         if (SB_RULE_KIND(wide.value.word) == SB_RULE_SPAN)
                 horizon = sb_rules_horizon(handle, SB_RULE_VALUE(wide.value.word));
         sb_unpin(handle);
-        if (!wide.key_len)
-                return false;
-        return wide.renewed || !wide.value.since || (wide.value.since < since && horizon < since);
+        return wide.key_len && wide.value.since < since && horizon < since;
 }
 
 /* Whether there is room for one more place: each scan of the past looks at all of its prefix. Those
@@ -180,7 +178,7 @@ static bool keep_has_place(struct sb_handle *handle)
                         continue;
                 if (keep_place_counts(handle, &target, found.value.since))
                         places++;
-                else /* else another process has written it */
+                else /* over its revision alone: another process may have set a rule there */
                         (void)keep_write_rule(handle, &target, NULL, found.rev, &rev);
         }
         return false;

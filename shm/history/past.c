@@ -249,8 +249,9 @@ bool sb_past_kept_all(struct sb_handle *handle, const void *prefix, uint32_t pre
         uint32_t at_len, kind;
         bool good = true;
 
-        /* From narrow to wide: a wider rule begins anew before a narrow one is gone. So what
-         * covered a key at the first look covers it, or at the last one nothing does. */
+        /* From narrow to wide: a wider rule begins anew before the key of a narrow one, or its
+         * place, is gone. So what covered a key at the first look covers it, or at the last one
+         * nothing does. */
         for (kind = 0; good && kind < 2; kind++) {
                 if (prefix_len > handle->segment.key_len_max - SB_KEEP_PREFIX)
                         break;

@@ -9,6 +9,7 @@
 #include "shm/base/word.h"
 #include "shm/history/named.h"
 #include "shm/history/rules.h"
+#include "shm/history/times.h"
 #include "shm/keys/order.h"
 #include "shm/layout/reserved.h"
 #include "shm/mvcc/clock.h"
@@ -304,6 +305,45 @@ static void test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it(void)
                 CHECK(read_rule(1, true, &found) && !found.value.word);
                 unmake_bus();
         }
+}
+
+static uint64_t now_ns;
+static uint64_t read_clock(void *context)
+{
+        (void)context;
+        return now_ns;
+}
+
+/* The engine notes a cut. */
+static void note_time(uint64_t seconds)
+{
+        struct sb_moment moment = {.cut = sb_clock_take_cut(&writer)};
+
+        moment.realtime_ns = moment.monotonic_ns = now_ns = seconds * UINT64_C(1000000000);
+        sb_times_note(&writer.segment, &moment);
+}
+
+/* Its span has gone by. */
+static void test_a_place_below_a_rule_with_a_span_goes_with_that(void)
+{
+        struct sb_os os = sb_os_linux;
+
+        os.now_ns = read_clock;
+        CHECK(begin());
+        writer.segment.os = reader.segment.os = &os;
+        note_time(1000);
+        CHECK(!sb_keep_write(
+                &writer, "", 0, true, SB_RULE_WORD(SB_RULE_SPAN, UINT64_C(60000000000))));
+        CHECK(leave_places(3));
+        note_time(2000);
+        CHECK(!sb_keep_write(&writer, "b", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        CHECK(!sb_keep_write(&writer, "b", 1, true, 0));
+        CHECK_EQ(count_places(), 3);
+        note_time(3000);
+        CHECK(!sb_keep_write(&writer, "b", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        CHECK(!sb_keep_write(&writer, "b", 1, true, 0));
+        CHECK_EQ(count_places(), 0);
+        unmake_bus();
 }
 
 static void test_what_a_dead_process_left_in_the_middle_is_finished(void)
@@ -736,6 +776,7 @@ int main(int argc, char **argv)
         RUN(test_where_there_are_too_many_places_all_wider_rules_begin_anew);
         RUN(test_rules_that_an_open_cut_keeps_do_not_count_as_rules);
         RUN(test_a_place_goes_when_no_wider_rule_covers_a_cut_before_it);
+        RUN(test_a_place_below_a_rule_with_a_span_goes_with_that);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
         RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
