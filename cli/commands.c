@@ -34,20 +34,18 @@ const struct cli_command cli_commands[] = {
                 "give a key a value; print the new revision",
                 "if-absent if-rev if-value ttl durability ", 2, 2, cli_set,
                 "VALUE - reads standard input to its end. --if-absent, --if-rev N and --if-value "
-                "OLD "
-                "write only if the key has no value, is still at revision N, or has the value OLD, "
-                "byte by byte (else exit code 4). --durability "
-                "says how safe it is when set returns: volatile, batched, or strict, which waits "
+                "OLD write only if the key has no value, is still at revision N, or has the value "
+                "OLD, byte by byte (else exit code 4). --durability says how safe it is when set "
+                "returns: volatile, batched, or strict, which waits "
                 "until it is on the disk; without it as the bus was started. --ttl comes with a "
                 "later version."},
         {"del", "KEY [--if-rev N | --if-value OLD] | PREFIX --prefix",
                 "take a key's value away; print the delete's revision",
                 "if-rev if-value durability prefix ", 1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N or --if-value OLD only if it "
-                "is "
-                "still at revision N, or has that value (else exit code 4). With --prefix all keys "
-                "that begin so, in one "
-                "transaction; prints how many. None is no failure. An empty PREFIX is refused: it "
+                "is still at revision N, or has that value (else exit code 4). With --prefix all "
+                "keys that begin so, in one transaction; prints how many. None is no failure. An "
+                "empty PREFIX is refused: it "
                 "would mean every key."},
         {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",
                 "list keys in byte order, all at one moment", "values full reverse limit at ", 0, 1,
